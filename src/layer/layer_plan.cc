@@ -1,0 +1,111 @@
+#include "layer/layer_plan.h"
+
+#include <algorithm>
+#include <string>
+
+#include "base/check.h"
+#include "ops/attention_inputs.h"
+
+namespace headwise::layer {
+
+namespace {
+
+void check_input(std::string_view function, const char* argument, const ConstView& view, int rank,
+                 std::int64_t features) {
+  if (view.rank() != rank || view.extent(rank - 1) != features) {
+    const std::string axes = rank == 3 ? "(batch, rows, " : "(rows, ";
+    base::fail(function, argument, "shape " + axes + std::to_string(features) + ")",
+               view.shape().to_string());
+  }
+}
+
+AttentionInputs checked_inputs(std::string_view function, const AttentionConfig& config,
+                               const AttentionInputs& given, bool packed) {
+  AttentionInputs inputs = ops::with_defaults(given);
+  const int rank = packed || inputs.query.rank() == 2 ? 2 : 3;
+  check_input(function, "query", inputs.query, rank, config.query_features);
+  check_input(function, "key", inputs.key, rank, config.key_inputs());
+  check_input(function, "value", inputs.value, rank, config.value_inputs());
+  const std::int64_t keys = inputs.key.extent(rank - 2);
+  if (inputs.value.extent(rank - 2) != keys) {
+    base::fail(function, "value", std::to_string(keys) + " rows as key has",
+               inputs.value.shape().to_string());
+  }
+  for (const auto& [name, view] : {std::pair{"key", &inputs.key}, std::pair{"value", &inputs.value}}) {
+    if (rank == 3 && view->extent(0) != inputs.query.extent(0)) {
+      base::fail(function, name, "batch " + std::to_string(inputs.query.extent(0)) + " as query has",
+                 view->shape().to_string());
+    }
+  }
+  return inputs;
+}
+
+ops::AttentionDims attention_dims(const AttentionConfig& config, const AttentionInputs& inputs,
+                                  const ForwardOptions& options) {
+  const int rank = inputs.query.rank();
+  const std::int64_t sequences =
+      options.packed ? static_cast<std::int64_t>(std::max<std::size_t>(options.packed->query.size(), 1)) - 1 : 1;
+  return {.batch = rank == 3 ? inputs.query.extent(0) : 1,
+          .queries = inputs.query.extent(rank - 2),
+          .keys = inputs.key.extent(rank - 2) + sequences * config.extra_keys(),
+          .heads = config.num_heads,
+          .kv_heads = config.kv_heads(),
+          .key_size = config.key_dim,
+          .value_size = config.value_size(),
+          .batched = rank == 3};
+}
+
+// The layer's options as the operation inside takes them.
+AttentionOptions attention_options(const AttentionConfig& config, const ForwardOptions& options) {
+  AttentionOptions inner{.mask = options.mask,
+                         .bias = options.bias,
+                         .scale = config.score_scale(),
+                         .softcap = config.softcap,
+                         .weights = options.weights,
+                         .packed = options.packed,
+                         .unmasked_tail = config.extra_keys()};
+  if (options.training) {
+    inner.dropout = {config.dropout, options.dropout_seed.value_or(config.seed),
+                     options.sequence_ids};
+  }
+  if (inner.packed && config.extra_keys() > 0) {
+    auto& keys = inner.packed->key;
+    if (keys.empty()) keys = inner.packed->query;
+    // Lengths that are wrong stay as they are: the check that follows shall quote the caller's.
+    if (std::is_sorted(keys.begin(), keys.end())) {
+      for (std::size_t b = 0; b < keys.size(); ++b) {
+        keys[b] += static_cast<std::int64_t>(b) * config.extra_keys();
+      }
+    }
+  }
+  return inner;
+}
+
+}  // namespace
+
+LayerPlan::LayerPlan(std::string_view function, const AttentionConfig& config,
+                     const AttentionInputs& given, const ForwardOptions& options)
+    : inputs(checked_inputs(function, config, given, options.packed.has_value())),
+      widths(config),
+      attention(function, attention_dims(config, inputs, options),
+                attention_options(config, options)) {
+  const int rank = inputs.query.rank();
+  output_shape = rank == 3 ? Shape{inputs.query.extent(0), inputs.query.extent(1), config.outputs()}
+                           : Shape{inputs.query.extent(0), config.outputs()};
+}
+
+std::int64_t LayerPlan::stored_keys() const {
+  return attention.dims.keys * (attention.shape.packed ? 1 : attention.dims.batch);
+}
+
+double LayerPlan::projection_flops(const AttentionConfig& config) const {
+  const auto product = [](std::int64_t rows, std::int64_t in, std::int64_t out) {
+    return 2.0 * static_cast<double>(rows) * static_cast<double>(in) * static_cast<double>(out);
+  };
+  return product(query_rows(), config.query_features, widths.query) +
+         product(stored_keys(), config.key_inputs(), widths.key) +
+         product(stored_keys(), config.value_inputs(), widths.value) +
+         product(query_rows(), widths.heads, config.outputs());
+}
+
+}  // namespace headwise::layer

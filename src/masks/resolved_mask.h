@@ -1,0 +1,69 @@
+// A mask checked against the shapes of a call and ready to answer two questions:
+// which keys may a row attend by position and length, and what does a tile look like.
+#pragma once
+
+#include <cstdint>
+#include <string_view>
+#include <vector>
+
+#include "headwise/mask.h"
+#include "masks/dense_array.h"
+#include "masks/score_shape.h"
+
+namespace headwise::masks {
+
+enum class TileKind { Skip, Full, Partial };
+
+struct KeyRange {
+  std::int64_t begin = 0;
+  std::int64_t end = 0;
+};
+
+class ResolvedMask {
+ public:
+  // Throws ArgumentError on behalf of `function` if the mask does not fit. Borrows the mask's arrays.
+  ResolvedMask(std::string_view function, const Mask& mask, const ScoreShape& shape);
+
+  // Position of a sequence's query 0 among its keys.
+  [[nodiscard]] std::int64_t offset(std::int64_t sequence) const {
+    return offsets_[static_cast<std::size_t>(sequence)];
+  }
+  // What positions and lengths allow, before keep masks and segments; without the tail.
+  [[nodiscard]] KeyRange row_range(std::int64_t sequence, std::int64_t query) const;
+
+  // Classifies a tile. `keep` (row-major with `stride`) is written only if it is Partial.
+  TileKind tile(const TileRange& range, std::uint8_t* keep, std::int64_t stride) const;
+
+ private:
+  struct ResolvedSegments {
+    const std::int64_t* query;
+    const std::int64_t* key;
+    std::int64_t query_batch_stride, query_stride, key_batch_stride, key_stride;
+  };
+
+  void resolve_lengths(std::string_view function, const Mask& mask);
+  void resolve_positions(std::string_view function, const Mask& mask);
+  void resolve_segments(std::string_view function, const Mask& mask);
+  [[nodiscard]] TileKind classify_by_ranges(const TileRange& range) const;
+  void fill_ranges(const TileRange& range, std::uint8_t* keep, std::int64_t stride) const;
+  void clear_by_keeps(const TileRange& range, std::uint8_t* keep, std::int64_t stride) const;
+  void clear_by_segments(const TileRange& range, std::uint8_t* keep, std::int64_t stride) const;
+  [[nodiscard]] bool row_present(std::int64_t sequence, std::int64_t query) const {
+    return query < query_limits_[static_cast<std::size_t>(sequence)];
+  }
+  [[nodiscard]] std::int64_t own_keys(std::int64_t sequence) const {
+    return shape_.sequences[static_cast<std::size_t>(sequence)].keys;
+  }
+
+  ScoreShape shape_;
+  std::int64_t left_;   // kUnlimited where unsaid
+  std::int64_t right_;
+  std::vector<std::int64_t> offsets_;       // per sequence
+  std::vector<std::int64_t> key_limits_;    // per sequence: own keys that are there
+  std::vector<std::int64_t> query_limits_;  // per sequence
+  std::vector<TensorView<const std::int64_t>> row_lengths_;  // (B,T)
+  std::vector<DenseArray<const bool>> keeps_;
+  std::vector<ResolvedSegments> segments_;
+};
+
+}  // namespace headwise::masks

@@ -1,0 +1,175 @@
+#include "ops/attention_plan.h"
+
+#include <algorithm>
+#include <cmath>
+#include <string>
+
+#include "base/check.h"
+
+namespace headwise::ops {
+
+namespace {
+
+using masks::ScoreShape;
+using masks::Sequence;
+
+void check_cumulative(std::string_view function, const char* argument,
+                      const std::vector<std::int64_t>& cumulative, std::int64_t total) {
+  const auto expected = "cumulative lengths from 0 to " + std::to_string(total);
+  if (cumulative.empty() || cumulative.front() != 0) {
+    base::fail(function, argument, expected,
+               cumulative.empty() ? "none" : "a first one of " + std::to_string(cumulative.front()));
+  }
+  for (std::size_t i = 1; i < cumulative.size(); ++i) {
+    if (cumulative[i] < cumulative[i - 1]) {
+      base::fail(function, argument, expected,
+                 std::to_string(cumulative[i]) + " after " + std::to_string(cumulative[i - 1]));
+    }
+  }
+  if (cumulative.back() != total) {
+    base::fail(function, argument, expected, "a last one of " + std::to_string(cumulative.back()));
+  }
+}
+
+void check_tail(std::string_view function, std::int64_t tail, std::int64_t keys) {
+  if (tail < 0 || tail > keys) {
+    base::fail(function, "options.unmasked_tail", "0 … " + std::to_string(keys) + " keys",
+               std::to_string(tail));
+  }
+}
+
+ScoreShape packed_shape(std::string_view function, const AttentionDims& dims,
+                        const AttentionOptions& options) {
+  const auto& queries = options.packed->query;
+  const auto& keys = options.packed->key.empty() ? queries : options.packed->key;
+  check_cumulative(function, "options.packed.query", queries, dims.queries);
+  check_cumulative(function, "options.packed.key", keys, dims.keys);
+  if (queries.size() != keys.size()) {
+    base::fail(function, "options.packed.key", std::to_string(queries.size() - 1) + " sequences",
+               std::to_string(keys.size() - 1));
+  }
+  ScoreShape shape;
+  for (std::size_t b = 0; b + 1 < queries.size(); ++b) {
+    const std::int64_t stored = keys[b + 1] - keys[b];
+    check_tail(function, options.unmasked_tail, stored);
+    const std::int64_t own = stored - options.unmasked_tail;
+    shape.sequences.push_back(
+        {queries[b], queries[b + 1] - queries[b], keys[b], shape.all_own_keys, own});
+    shape.own_keys = std::max(shape.own_keys, own);
+    shape.all_own_keys += own;
+  }
+  shape.packed = true;
+  return shape;
+}
+
+ScoreShape padded_shape(std::string_view function, const AttentionDims& dims,
+                        const AttentionOptions& options) {
+  check_tail(function, options.unmasked_tail, dims.keys);
+  ScoreShape shape;
+  shape.own_keys = dims.keys - options.unmasked_tail;
+  shape.sequences.assign(static_cast<std::size_t>(dims.batch), {0, dims.queries, 0, 0, shape.own_keys});
+  return shape;
+}
+
+ScoreShape score_shape(std::string_view function, const AttentionDims& dims,
+                       const AttentionOptions& options) {
+  ScoreShape shape = options.packed ? packed_shape(function, dims, options)
+                                    : padded_shape(function, dims, options);
+  shape.heads = dims.heads;
+  shape.tail = options.unmasked_tail;
+  shape.query_rows = dims.queries;
+  return shape;
+}
+
+kernels::ScoreRule score_rule(std::string_view function, const AttentionDims& dims,
+                              const AttentionOptions& options) {
+  // Heads without features have scores of 0 whatever the scale.
+  const float usual =
+      dims.key_size == 0 ? 1.0F : 1.0F / std::sqrt(static_cast<float>(dims.key_size));
+  const float scale = options.scale.value_or(usual);
+  if (!std::isfinite(scale)) {
+    base::fail(function, "options.scale", "a finite number",
+               base::to_string(static_cast<double>(scale)));
+  }
+  const float softcap = options.softcap.value_or(0.0F);
+  if (options.softcap && !(std::isfinite(softcap) && softcap > 0.0F)) {
+    base::fail(function, "options.softcap", "a finite number > 0",
+               base::to_string(static_cast<double>(softcap)));
+  }
+  return {scale, softcap};
+}
+
+Dropout complete_dropout(std::string_view function, Dropout dropout, std::int64_t batch) {
+  if (!(dropout.probability >= 0.0F && dropout.probability < 1.0F)) {
+    base::fail(function, "options.dropout.probability", "a number in [0, 1)",
+               base::to_string(static_cast<double>(dropout.probability)));
+  }
+  if (dropout.sequence_ids.empty()) {
+    for (std::int64_t b = 0; b < batch; ++b) dropout.sequence_ids.push_back(b);
+  }
+  if (static_cast<std::int64_t>(dropout.sequence_ids.size()) != batch) {
+    base::fail(function, "options.dropout.sequence_ids",
+               std::to_string(batch) + " ids, one for each sequence",
+               std::to_string(dropout.sequence_ids.size()));
+  }
+  return dropout;
+}
+
+}  // namespace
+
+AttentionPlan::AttentionPlan(std::string_view function, const AttentionDims& dims_,
+                             const AttentionOptions& options)
+    : dims(dims_),
+      shape(score_shape(function, dims, options)),
+      mask(function, options.mask, shape),
+      bias(function, options.bias, shape),
+      rule(score_rule(function, dims, options)),
+      dropout(complete_dropout(function, options.dropout, shape.batch())) {
+  for (std::int64_t b = 0; b < shape.batch(); ++b) {
+    const std::int64_t queries = shape.sequences[static_cast<std::size_t>(b)].queries;
+    for (std::int64_t row = 0; row < queries; row += kRowBlock) {
+      row_blocks.push_back({b, row, std::min(queries, row + kRowBlock)});
+    }
+  }
+}
+
+std::int64_t AttentionPlan::row_count() const {
+  return dims.queries * dims.heads * (shape.packed ? 1 : dims.batch);
+}
+
+std::int64_t AttentionPlan::row_index(std::int64_t sequence, std::int64_t head,
+                                      std::int64_t row) const {
+  const std::int64_t begin = shape.sequences[static_cast<std::size_t>(sequence)].query_begin;
+  const std::int64_t batch_index = shape.packed ? 0 : sequence;
+  return (batch_index * dims.heads + head) * dims.queries + begin + row;
+}
+
+Shape AttentionPlan::row_shape(std::int64_t heads, std::int64_t rows, std::int64_t last) const {
+  std::vector<std::int64_t> extents;
+  if (dims.batched && !shape.packed) extents.push_back(dims.batch);
+  if (heads >= 0) extents.push_back(heads);
+  extents.push_back(rows);
+  if (last >= 0) extents.push_back(last);
+  return Shape(extents);
+}
+
+kernels::DropoutTile AttentionPlan::dropout_tile(const masks::TileRange& range) const {
+  const auto id = dropout.sequence_ids[static_cast<std::size_t>(range.sequence)];
+  return {.seed = dropout.seed,
+          .sequence = static_cast<std::uint32_t>(id),
+          .head = static_cast<std::uint32_t>(range.head),
+          .first_query = static_cast<std::uint32_t>(mask.offset(range.sequence) + range.row),
+          .first_key = static_cast<std::uint32_t>(range.key),
+          .probability = dropout.probability};
+}
+
+double AttentionPlan::flops() const {
+  double pairs = 0.0;
+  for (const Sequence& sequence : shape.sequences) {
+    pairs += static_cast<double>(sequence.queries) * static_cast<double>(shape.all_keys(sequence));
+  }
+  return 2.0 * pairs * static_cast<double>(dims.heads) *
+         static_cast<double>(dims.key_size + dims.value_size);
+}
+
+}  // namespace headwise::ops

@@ -1,0 +1,97 @@
+// Linear maps over rows of numbers, on all threads: Y = X·W + b and its gradients.
+//
+// Work is cut into blocks of rows and columns by shape alone.
+#pragma once
+
+#include <cstdint>
+
+#include "headwise/linear.h"
+#include "headwise/tensor.h"
+#include "kernels/gemm/gemm.h"
+#include "runtime/context_state.h"
+
+namespace headwise::ops {
+
+// outer × inner rows of `features` numbers, e.g. (B,T,D) with any strides.
+template <typename T>
+struct Rows {
+  T* data = nullptr;
+  std::int64_t outer = 1;
+  std::int64_t inner = 0;
+  std::int64_t features = 0;
+  std::int64_t outer_stride = 0;
+  std::int64_t inner_stride = 0;
+  std::int64_t feature_stride = 1;
+
+  // NOLINTNEXTLINE(google-explicit-constructor): reading what may be written is fine
+  operator Rows<const T>() const {
+    return {data, outer, inner, features, outer_stride, inner_stride, feature_stride};
+  }
+  [[nodiscard]] std::int64_t count() const { return outer * inner; }
+  [[nodiscard]] kernels::StridedMatrix<T> block(std::int64_t o, std::int64_t i) const {
+    return {data + o * outer_stride + i * inner_stride, inner_stride, feature_stride};
+  }
+  // The same rows as one long block, where memory allows.
+  [[nodiscard]] Rows collapsed() const {
+    if (outer > 1 && outer_stride != inner * inner_stride) return *this;
+    return {data, 1, outer * inner, features, 0, inner_stride, feature_stride};
+  }
+};
+using ConstRows = Rows<const float>;
+using MutableRows = Rows<float>;
+
+// Row-major rows without gaps.
+template <typename T>
+Rows<T> dense_rows(T* data, std::int64_t outer, std::int64_t inner, std::int64_t features) {
+  return {data, outer, inner, features, inner * features, features, 1};
+}
+// A view of rank 1 to 3, its last axis being the features.
+template <typename T>
+Rows<T> rows_of(const TensorView<T>& view) {
+  const int rank = view.rank();
+  Rows<T> rows;
+  rows.data = view.data();
+  rows.outer = rank > 2 ? view.extent(0) : 1;
+  rows.inner = rank > 1 ? view.extent(rank - 2) : 1;
+  rows.features = view.extent(rank - 1);
+  rows.outer_stride = rank > 2 ? view.stride(0) : 0;
+  rows.inner_stride = rank > 1 ? view.stride(rank - 2) : 0;
+  rows.feature_stride = view.stride(rank - 1);
+  return rows;
+}
+
+// A matrix (depth × columns) packed once for many products. Borrows the panels.
+struct PackedMatrix {
+  std::int64_t depth = 0;
+  std::int64_t columns = 0;
+  const float* panels = nullptr;
+};
+PackedMatrix pack(std::int64_t depth, std::int64_t columns, kernels::MatrixView matrix,
+                  float* panels);
+
+// y = x·w [+ bias], or y += x·w.
+struct LinearCall {
+  ConstRows x;
+  PackedMatrix w;
+  const float* bias = nullptr;
+  MutableRows y;
+  bool accumulate = false;
+};
+void linear(const runtime::Lease& lease, const LinearCall& call);
+
+// Scratch numbers per worker that linear_weight_gradient needs.
+std::int64_t linear_gradient_scratch(std::int64_t outputs);
+
+// kernel_gradient += xᵀ·dy, bias_gradient += Σ dy (if not null). A row of dy that is all zero takes no part, so what
+// x holds there, NaN for a masked key, does not matter. `used` has room for a byte per row.
+struct LinearGradientCall {
+  ConstRows x;
+  ConstRows dy;                      // as many rows as x
+  float* kernel_gradient = nullptr;  // (x.features, dy.features)
+  float* bias_gradient = nullptr;    // (dy.features)
+  std::uint8_t* used = nullptr;
+  float* worker_scratch = nullptr;   // linear_gradient_scratch() for each worker
+};
+void linear_weight_gradient(const runtime::Lease& lease, const LinearGradientCall& call);
+
+}  // namespace headwise::ops

@@ -1,0 +1,101 @@
+#include "headwise/context.h"
+
+#include <sched.h>
+
+#include <string>
+#include <thread>
+
+#include "base/check.h"
+#include "headwise/error.h"
+#include "runtime/context_state.h"
+
+namespace headwise {
+
+namespace {
+
+constexpr int kMaxThreads = 1024;
+
+// CPUs this process may run on, which in a container is often fewer than the machine has.
+int available_cpus() {
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  if (sched_getaffinity(0, sizeof set, &set) == 0 && CPU_COUNT(&set) > 0) return CPU_COUNT(&set);
+  const unsigned count = std::thread::hardware_concurrency();
+  return count == 0 ? 1 : static_cast<int>(count);
+}
+
+int checked_threads(int threads) {
+  if (threads < 1 || threads > kMaxThreads) {
+    base::fail("Context", "threads", "1 … " + std::to_string(kMaxThreads), std::to_string(threads));
+  }
+  return threads;
+}
+
+}  // namespace
+
+Context::Context() : Context(std::min(available_cpus(), kMaxThreads)) {}
+Context::Context(int threads)
+    : state_(std::make_unique<runtime::ContextState>(checked_threads(threads))) {}
+Context::~Context() = default;
+Context::Context(Context&&) noexcept = default;
+Context& Context::operator=(Context&&) noexcept = default;
+int Context::threads() const noexcept { return state_->pool.threads(); }
+std::size_t Context::scratch_bytes() const noexcept { return state_->scratch_bytes; }
+
+namespace runtime {
+
+namespace {
+
+constexpr std::size_t kAlignment = 64;
+// Waking threads costs some 10 µs; a call below this size is over by then.
+constexpr double kFlopsWorthThreads = 2e6;
+
+std::byte* allocate(std::size_t bytes) {
+  auto* memory = static_cast<std::byte*>(
+      ::operator new(bytes, std::align_val_t{kAlignment}, std::nothrow));
+  if (memory == nullptr) throw OutOfMemory(bytes);
+  return memory;
+}
+
+void release(std::byte* memory) { ::operator delete(memory, std::align_val_t{kAlignment}); }
+
+}  // namespace
+
+std::size_t ScratchPlan::add_bytes(std::int64_t count, std::size_t element_bytes) {
+  const std::size_t offset = bytes_;
+  std::size_t bytes = 0;
+  if (count < 0 || __builtin_mul_overflow(static_cast<std::size_t>(count), element_bytes, &bytes) ||
+      __builtin_add_overflow(bytes, bytes_ + kAlignment, &bytes)) {
+    throw OutOfMemory(SIZE_MAX);
+  }
+  bytes_ = bytes / kAlignment * kAlignment;
+  return offset;
+}
+
+Lease::Lease(std::string_view function, Context* context) {
+  if (context == nullptr) {
+    own_.emplace();
+    context = &*own_;
+  }
+  state_ = &context->state();
+  if (state_->leased.exchange(true, std::memory_order_acquire)) {
+    base::fail(function, "options.context", "a context that no other call is using",
+               "one that is in use");
+  }
+}
+
+Lease::~Lease() { state_->leased.store(false, std::memory_order_release); }
+
+void Lease::reserve(const ScratchPlan& plan, double flops) {
+  if (plan.bytes() > state_->scratch_bytes) {
+    state_->scratch.reset();  // first: old and new need not live side by side
+    state_->scratch_bytes = 0;
+    state_->scratch = {allocate(plan.bytes()), release};
+    state_->scratch_bytes = plan.bytes();
+  }
+  threaded_ = state_->pool.threads() > 1 && flops >= kFlopsWorthThreads;
+  if (threaded_) state_->pool.start();
+}
+
+}  // namespace runtime
+}  // namespace headwise
