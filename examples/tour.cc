@@ -38,12 +38,14 @@ void keras_layers() {
     std::printf("%s\noutput %s\n%s\n", title, result.output.shape().to_string().c_str(),
                 hw::describe(config).to_string().c_str());
   }
-  std::printf("The output has the shape of the query whatever num_heads, key_dim and value_dim are.\n");
+  std::printf(
+      "The output has the shape of the query whatever num_heads, key_dim and value_dim are.\n");
 }
 
 // Dive into Deep Learning's check, with real numbers behind the shapes.
 void d2l_check() {
-  chapter(2, "Valid lengths: 100 hidden units, 5 heads, batch 2, 4 queries, 6 keys, lengths 3 and 2");
+  chapter(2,
+          "Valid lengths: 100 hidden units, 5 heads, batch 2, 4 queries, 6 keys, lengths 3 and 2");
   const hw::AttentionConfig config = hw::presets::d2l({.num_hiddens = 100, .num_heads = 5});
   const hw::MultiHeadAttention layer(config, hw::AttentionWeights::glorot(config, /*seed=*/3));
   const hw::Tensor queries = hw::Tensor::normal({2, 4, 100}, /*seed=*/1);
@@ -56,16 +58,18 @@ void d2l_check() {
   const auto weights = result.weights.view();
   for (int b = 0; b < 2; ++b) {
     std::printf("sequence %d, head 0, query 0: ", b);
-    for (int key = 0; key < 6; ++key) std::printf(" %.4f", static_cast<double>(weights(b, 0, 0, key)));
+    for (int key = 0; key < 6; ++key)
+      std::printf(" %.4f", static_cast<double>(weights(b, 0, 0, key)));
     std::printf("\n");
   }
   std::int64_t beyond = 0;
   std::int64_t not_zero = 0;
   const std::int64_t lengths[] = {3, 2};
-  for (std::int64_t row = 0; row < 2 * 5 * 4; ++row) {
-    const std::int64_t b = row / 20;
-    for (std::int64_t key = lengths[b]; key < 6; ++key, ++beyond) {
-      not_zero += weights(b, row / 4 % 5, row % 4, key) != 0.0F ? 1 : 0;
+  for (int b = 0; b < 2; ++b) {
+    for (int row = 0; row < 5 * 4; ++row) {  // of all heads
+      for (std::int64_t key = lengths[b]; key < 6; ++key, ++beyond) {
+        not_zero += weights(b, row / 4, row % 4, key) != 0.0F ? 1 : 0;
+      }
     }
   }
   std::printf("weights beyond the lengths: %ld, of which not exactly 0: %ld\n",
@@ -81,7 +85,8 @@ void why_two_matrices() {
   const hw::MergedScores merged = hw::merged_scores(layer, /*head=*/0);
   const hw::HeadViews head = hw::head_views(config, layer.weights, 0);
   std::printf("one head, factored: %ld + %ld = %ld numbers\n",
-              static_cast<long>(head.query_kernel.size()), static_cast<long>(head.key_kernel.size()),
+              static_cast<long>(head.query_kernel.size()),
+              static_cast<long>(head.key_kernel.size()),
               static_cast<long>(head.query_kernel.size() + head.key_kernel.size()));
   std::printf("one head, merged %s: %ld numbers, yet its rank is %ld\n",
               merged.matrix.shape().to_string().c_str(), static_cast<long>(merged.matrix.size()),

@@ -42,8 +42,8 @@ WeightsRequest all_weights();                                     // (B,Hq,T,S)
 WeightsRequest averaged_weights();                                // (B,T,S), mean over heads
 WeightsRequest selected_weights(std::vector<std::int64_t> heads,  // (B,|heads|,|rows|,S)
                                 std::vector<std::int64_t> rows);
-WeightsRequest top_k_weights(std::int64_t k);  // (B,Hq,T,k)
-WeightsRequest weight_statistics();            // (B,Hq,T) each
+WeightsRequest top_k_weights(std::int64_t k);                         // (B,Hq,T,k)
+WeightsRequest weight_statistics();                                   // (B,Hq,T) each
 WeightsRequest operator|(WeightsRequest a, const WeightsRequest& b);  // both at once
 
 // Every entry is kept or dropped by a hash of (seed, sequence id, head, query position, key), so the
@@ -56,8 +56,8 @@ struct Dropout {
 
 struct AttentionOptions {
   Mask mask = {};
-  std::vector<Bias> bias = {};       // summed
-  std::optional<float> scale = {};   // 1/√dk
+  std::vector<Bias> bias = {};      // summed
+  std::optional<float> scale = {};  // 1/√dk
   std::optional<float> softcap = {};
   Dropout dropout = {};
   WeightsRequest weights = {};
@@ -83,7 +83,7 @@ struct SavedForward;  // what a layer's backward needs of its forward
 
 // Without a batch axis where the inputs had none; packed: (Hq, total) in place of (B,Hq,T).
 struct AttentionResult {
-  Tensor output;       // shaped like query, with dv in place of dk; empty if the caller brought `out`
+  Tensor output;  // shaped like query, with dv in place of dk; empty if the caller brought `out`
   Tensor log_sum_exp;  // (B,Hq,T), natural logarithm; −∞ for a row that attends nothing
   Tensor weights;      // as requested
   TopWeights top;

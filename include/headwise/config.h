@@ -40,7 +40,9 @@ struct AttentionConfig {
   [[nodiscard]] bool has_output_bias() const { return use_output_bias.value_or(use_bias); }
   [[nodiscard]] float score_scale() const;
   // Keys that follow the caller's own and that no mask hides.
-  [[nodiscard]] std::int64_t extra_keys() const { return (add_bias_kv ? 1 : 0) + (add_zero_attn ? 1 : 0); }
+  [[nodiscard]] std::int64_t extra_keys() const {
+    return (add_bias_kv ? 1 : 0) + (add_zero_attn ? 1 : 0);
+  }
 };
 
 // Throws ArgumentError for the first field that cannot be.

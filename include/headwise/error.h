@@ -30,7 +30,7 @@ class OutOfMemory : public std::bad_alloc {
   [[nodiscard]] const char* what() const noexcept override { return message_; }
 
  private:
-  char message_[96];  // fixed: building the message must not allocate
+  char message_[96] = {};  // fixed: building the message must not allocate
 };
 
 }  // namespace headwise

@@ -23,12 +23,12 @@ struct ForwardOptions {
   Mask mask = {};
   std::vector<Bias> bias = {};
   WeightsRequest weights = {};
-  bool training = false;                            // dropout on
-  std::optional<std::uint64_t> dropout_seed = {};   // the configuration's; change it every step
-  std::vector<std::int64_t> sequence_ids = {};      // for dropout; empty: 0, 1, 2, …
-  bool save_for_backward = false;                   // fills AttentionResult::saved
-  std::optional<PackedLengths> packed = {};         // inputs are (total, features) then
-  MutableView out = {};                             // the caller's output buffer, any strides
+  bool training = false;                           // dropout on
+  std::optional<std::uint64_t> dropout_seed = {};  // the configuration's; change it every step
+  std::vector<std::int64_t> sequence_ids = {};     // for dropout; empty: 0, 1, 2, …
+  bool save_for_backward = false;                  // fills AttentionResult::saved
+  std::optional<PackedLengths> packed = {};        // inputs are (total, features) then
+  MutableView out = {};                            // the caller's output buffer, any strides
   Context* context = nullptr;
 };
 

@@ -58,7 +58,8 @@ Mask window(std::optional<std::int64_t> left, std::optional<std::int64_t> right)
 Mask valid_lengths(SharedView<std::int64_t> lengths);
 Mask query_lengths(SharedView<std::int64_t> lengths);
 Mask keep(SharedView<bool> values, std::optional<Axes> axes = {});
-Mask segments(SharedView<std::int64_t> ids);  // self-attention: the same for queries and keys
+Mask segments(
+    const SharedView<std::int64_t>& ids);  // self-attention: the same for queries and keys
 Mask segments(SharedView<std::int64_t> query_ids, SharedView<std::int64_t> key_ids);
 
 // Added to the scores after scale and softcap. −∞ hides a key just as a mask does.

@@ -8,9 +8,11 @@
 #include <initializer_list>
 #include <map>
 #include <memory>
+#include <new>
 #include <span>
 #include <string>
 #include <type_traits>
+#include <utility>
 #include <vector>
 
 namespace headwise {
@@ -66,9 +68,7 @@ class TensorView {
     detail::check_view(data, sizeof(T), alignof(T), shape, strides);
   }
   // NOLINTNEXTLINE(google-explicit-constructor): a view may always be looked at read-only.
-  operator TensorView<const T>() const
-    requires(!std::is_const_v<T>)
-  {
+  operator TensorView<const T>() const requires(!std::is_const_v<T>) {
     return present_ ? TensorView<const T>(data_, shape_, strides_) : TensorView<const T>();
   }
 
@@ -116,7 +116,7 @@ inline constexpr std::size_t kTensorAlignment = 64;  // a cache line, and the wi
 void* allocate_aligned(std::size_t count, std::size_t element_bytes);
 struct AlignedDelete {
   void operator()(void* memory) const noexcept {
-    ::operator delete(memory, std::align_val_t{kTensorAlignment});
+    ::operator delete (memory, std::align_val_t{kTensorAlignment});
   }
 };
 }  // namespace detail
@@ -142,10 +142,10 @@ class BasicTensor {
   static BasicTensor copy_of(const TensorView<const T>& view);  // any strides in, row-major out
 
   // Random numbers that depend on seed and place alone, not on the shape or the machine's threads.
-  static BasicTensor normal(const Shape& shape, std::uint64_t seed, float deviation = 1.0F)
-    requires std::is_same_v<T, float>;
-  static BasicTensor uniform(const Shape& shape, std::uint64_t seed, float low, float high)
-    requires std::is_same_v<T, float>;
+  static BasicTensor normal(const Shape& shape, std::uint64_t seed,
+                            float deviation = 1.0F) requires std::is_same_v<T, float>;
+  static BasicTensor uniform(const Shape& shape, std::uint64_t seed, float low,
+                             float high) requires std::is_same_v<T, float>;
 
   [[nodiscard]] const Shape& shape() const noexcept { return shape_; }
   [[nodiscard]] int rank() const noexcept { return shape_.rank(); }
@@ -188,10 +188,11 @@ template <typename T>
 class SharedView {
  public:
   SharedView() = default;
-  SharedView(TensorView<const T> view) : view_(view) {}        // NOLINT(google-explicit-constructor)
-  SharedView(TensorView<T> view) : view_(view) {}              // NOLINT(google-explicit-constructor)
-  SharedView(const BasicTensor<T>& tensor) : view_(tensor) {}  // NOLINT(google-explicit-constructor)
-  SharedView(BasicTensor<T>&& tensor)                          // NOLINT(google-explicit-constructor)
+  SharedView(TensorView<const T> view) : view_(view) {}  // NOLINT(google-explicit-constructor)
+  SharedView(TensorView<T> view) : view_(view) {}        // NOLINT(google-explicit-constructor)
+  SharedView(const BasicTensor<T>& tensor)
+      : view_(tensor) {}               // NOLINT(google-explicit-constructor)
+  SharedView(BasicTensor<T>&& tensor)  // NOLINT(google-explicit-constructor)
       : owner_(std::make_shared<const BasicTensor<T>>(std::move(tensor))), view_(*owner_) {}
   SharedView(std::initializer_list<T> values)
       : SharedView(BasicTensor<T>::from({static_cast<std::int64_t>(values.size())}, values)) {}

@@ -51,7 +51,8 @@ struct WeightField {
   const char* name;  // "query/kernel"
   Tensor AttentionWeights::*tensor;
   Shape (*flat_shape)(const AttentionConfig&);  // as stored
-  Shape (*head_shape)(const AttentionConfig&);  // with heads as an axis of their own, as Keras has it
+  Shape (*head_shape)(
+      const AttentionConfig&);  // with heads as an axis of their own, as Keras has it
   bool (*present)(const AttentionConfig&);
 };
 

@@ -9,12 +9,12 @@ namespace headwise {
 
 ArgumentError::ArgumentError(std::string function, std::string argument,
                              const std::string& expected, const std::string& got)
-    : std::invalid_argument("[" + function + "] " + argument + ": expected " + expected +
-                            ", got " + got),
+    : std::invalid_argument("[" + function + "] " + argument + ": expected " + expected + ", got " +
+                            got),
       function_(std::move(function)),
       argument_(std::move(argument)) {}
 
-OutOfMemory::OutOfMemory(std::size_t bytes) noexcept : message_{} {
+OutOfMemory::OutOfMemory(std::size_t bytes) noexcept {
   (void)std::snprintf(message_, sizeof message_, "out of memory: %zu bytes were refused", bytes);
 }
 

@@ -26,8 +26,6 @@ inline PhiloxBlock philox(PhiloxBlock counter, std::uint64_t key) {
 }
 
 // [0, 1) with 24 bits: every value is a float32.
-inline float unit_interval(std::uint32_t word) {
-  return static_cast<float>(word >> 8) * 0x1p-24F;
-}
+inline float unit_interval(std::uint32_t word) { return static_cast<float>(word >> 8) * 0x1p-24F; }
 
 }  // namespace headwise::base

@@ -72,36 +72,6 @@ struct GradientPlan {
   std::size_t query, key, value, heads, gated, gate, panels, used, workers;
 };
 
-// The two sides of a projection's backward, with the scratch they share.
-class Projections {
- public:
-  Projections(const Lease& lease, const GradientPlan& plan) : lease_(lease), plan_(plan) {}
-
-  // dx = dy·kernelᵀ (or dx += …).
-  void input_gradient(const ops::ConstRows& dy, const Tensor& kernel, const ops::MutableRows& dx,
-                      bool accumulate) const {
-    const std::int64_t in = kernel.extent(0);
-    const std::int64_t out = kernel.extent(1);
-    const ops::PackedMatrix transposed =
-        ops::pack(out, in, {kernel.data(), 1, out}, lease_.scratch<float>(plan_.panels));
-    ops::linear(lease_, {.x = dy, .w = transposed, .y = dx, .accumulate = accumulate});
-  }
-  void weight_gradient(const ops::ConstRows& x, const ops::ConstRows& dy, Tensor& kernel,
-                       Tensor& bias) const {
-    ops::linear_weight_gradient(
-        lease_, {.x = x,
-                 .dy = dy,
-                 .kernel_gradient = kernel.data(),
-                 .bias_gradient = layer::bias_data(bias),
-                 .used = lease_.scratch<std::uint8_t>(plan_.used),
-                 .worker_scratch = lease_.scratch<float>(plan_.workers)});
-  }
-
- private:
-  const Lease& lease_;
-  const GradientPlan& plan_;
-};
-
 // Learned extra keys or values: the sum over all sequences' copies.
 void add_extra_gradient(const LayerPlan& plan, const float* stored, std::int64_t width,
                         Tensor& gradient) {
@@ -115,31 +85,204 @@ void add_extra_gradient(const LayerPlan& plan, const float* stored, std::int64_t
   }
 }
 
+// One backward call after memory was reserved. Its methods run in the order they stand here, each
+// taking the gradients that the one before left in scratch.
+class BackwardCall {
+ public:
+  BackwardCall(const layer::LayerState& state, const LayerPlan& plan,
+               const AttentionResult& forward, const GradientPlan& scratch, const Lease& lease,
+               LayerGradients& gradients)
+      : state_(state),
+        plan_(plan),
+        forward_(forward),
+        saved_(*forward.saved),
+        scratch_(scratch),
+        lease_(lease),
+        gradients_(gradients),
+        query_(ops::rows_of(plan.inputs.query)) {}
+
+  void through_output(const ops::ConstRows& d_output) const;
+  void through_gate() const;
+  void through_attention(const ops::AttentionBackward& pass,
+                         const std::optional<ops::BiasGradient>& bias_pass) const;
+  void through_norms() const;
+  void through_query_projections() const;
+  void through_key_projections() const;
+
+ private:
+  // A projection's tensors on one side of the call, and where their gradients go.
+  struct KeySide {
+    const ConstView& input;
+    Tensor& input_gradient;
+    float* projected_gradient;
+    std::int64_t width;
+    const Tensor& kernel;
+    Tensor& kernel_gradient;
+    Tensor& bias_gradient;
+  };
+
+  // dx = dy·kernelᵀ (or dx += …).
+  void add_input_gradient(const ops::ConstRows& dy, const Tensor& kernel,
+                          const ops::MutableRows& dx, bool accumulate) const;
+  void add_weight_gradient(const ops::ConstRows& x, const ops::ConstRows& dy, Tensor& kernel,
+                           Tensor& bias) const;
+  void through_key_projection(const KeySide& side) const;
+  [[nodiscard]] float* floats(std::size_t offset) const { return lease_.scratch<float>(offset); }
+  // Rows that belong to the queries, cut into sequences as the query is.
+  template <typename T>
+  [[nodiscard]] ops::Rows<T> query_side(T* data, std::int64_t width) const {
+    return ops::dense_rows(data, query_.outer, query_.inner, width);
+  }
+
+  const layer::LayerState& state_;
+  const LayerPlan& plan_;
+  const AttentionResult& forward_;
+  const SavedForward& saved_;
+  const GradientPlan& scratch_;
+  const Lease& lease_;
+  LayerGradients& gradients_;
+  ops::ConstRows query_;
+};
+
+void BackwardCall::add_input_gradient(const ops::ConstRows& dy, const Tensor& kernel,
+                                      const ops::MutableRows& dx, bool accumulate) const {
+  const std::int64_t in = kernel.extent(0);
+  const std::int64_t out = kernel.extent(1);
+  const ops::PackedMatrix transposed =
+      ops::pack(out, in, {kernel.data(), 1, out}, floats(scratch_.panels));
+  ops::linear(lease_, {.x = dy, .w = transposed, .y = dx, .accumulate = accumulate});
+}
+
+void BackwardCall::add_weight_gradient(const ops::ConstRows& x, const ops::ConstRows& dy,
+                                       Tensor& kernel, Tensor& bias) const {
+  ops::linear_weight_gradient(lease_, {.x = x,
+                                       .dy = dy,
+                                       .kernel_gradient = kernel.data(),
+                                       .bias_gradient = layer::bias_data(bias),
+                                       .used = lease_.scratch<std::uint8_t>(scratch_.used),
+                                       .worker_scratch = floats(scratch_.workers)});
+}
+
+void BackwardCall::through_output(const ops::ConstRows& d_output) const {
+  const std::int64_t width = plan_.widths.heads;
+  add_input_gradient(d_output, state_.weights.output_kernel,
+                     query_side(floats(scratch_.heads), width), false);
+  const float* gated = saved_.heads.data();
+  if (state_.config.use_gate) {
+    kernels::apply_gate(plan_.query_rows() * width, saved_.heads.data(), saved_.gate.data(),
+                        floats(scratch_.gated));
+    gated = floats(scratch_.gated);
+  }
+  add_weight_gradient(query_side(gated, width), d_output, gradients_.weights.output_kernel,
+                      gradients_.weights.output_bias);
+}
+
+void BackwardCall::through_gate() const {
+  if (!state_.config.use_gate) return;
+  kernels::gate_backward(plan_.query_rows() * plan_.widths.heads, saved_.heads.data(),
+                         saved_.gate.data(), floats(scratch_.heads), floats(scratch_.gate));
+}
+
+void BackwardCall::through_attention(const ops::AttentionBackward& pass,
+                                     const std::optional<ops::BiasGradient>& bias_pass) const {
+  const layer::Widths& widths = plan_.widths;
+  float* d_query = floats(scratch_.query);
+  float* d_key = floats(scratch_.key);
+  float* d_value = floats(scratch_.value);
+  std::fill_n(d_query, plan_.query_rows() * widths.query, 0.0F);
+  std::fill_n(d_key, plan_.stored_keys() * widths.key, 0.0F);
+  std::fill_n(d_value, plan_.stored_keys() * widths.value, 0.0F);
+  const ops::BackwardBuffers buffers{
+      .query = plan_.query_heads(saved_.query.data(), widths.query),
+      .key = plan_.key_heads(saved_.key.data(), widths.key),
+      .value = plan_.key_heads(saved_.value.data(), widths.value),
+      .output = plan_.query_heads(saved_.heads.data(), widths.heads),
+      .row_reference = forward_.row_reference.data(),
+      .row_sum = forward_.row_sum.data(),
+      .output_gradient = plan_.query_heads<const float>(floats(scratch_.heads), widths.heads),
+      .query_gradient = plan_.query_heads(d_query, widths.query),
+      .key_gradient = plan_.key_heads(d_key, widths.key),
+      .value_gradient = plan_.key_heads(d_value, widths.value)};
+  pass.run(lease_, buffers);
+  if (bias_pass) bias_pass->run(lease_, buffers, pass.delta(lease_), gradients_.bias);
+  add_extra_gradient(plan_, d_key, widths.key, gradients_.weights.extra_key);
+  add_extra_gradient(plan_, d_value, widths.value, gradients_.weights.extra_value);
+}
+
+void BackwardCall::through_norms() const {
+  if (!state_.normalises()) return;
+  const std::int64_t width = plan_.widths.query;
+  float* d_key = floats(scratch_.key);
+  ops::normalise_heads_backward(
+      state_.norm(state_.weights.query_norm), query_side(saved_.query_raw.data(), width),
+      query_side(floats(scratch_.query), width), gradients_.weights.query_norm.data());
+  plan_.for_each_key_piece(ops::rows_of(plan_.inputs.key), d_key, plan_.widths.key,
+                           [&](const ops::ConstRows&, const ops::MutableRows& gradient) {
+                             ops::ConstRows raw = gradient;
+                             raw.data = saved_.key_raw.data() + (gradient.data - d_key);
+                             ops::normalise_heads_backward(state_.norm(state_.weights.key_norm),
+                                                           raw, gradient,
+                                                           gradients_.weights.key_norm.data());
+                           });
+}
+
+void BackwardCall::through_query_projections() const {
+  const ops::MutableRows d_input = ops::rows_of(gradients_.query.view());
+  const auto d_query = query_side<const float>(floats(scratch_.query), plan_.widths.query);
+  add_input_gradient(d_query, state_.weights.query_kernel, d_input, false);
+  add_weight_gradient(query_, d_query, gradients_.weights.query_kernel,
+                      gradients_.weights.query_bias);
+  if (!state_.config.use_gate) return;
+  const auto d_gate = query_side<const float>(floats(scratch_.gate), plan_.widths.heads);
+  add_input_gradient(d_gate, state_.weights.gate_kernel, d_input, true);
+  add_weight_gradient(query_, d_gate, gradients_.weights.gate_kernel, gradients_.weights.gate_bias);
+}
+
+void BackwardCall::through_key_projections() const {
+  const AttentionWeights& w = state_.weights;
+  AttentionWeights& d = gradients_.weights;
+  through_key_projection({plan_.inputs.key, gradients_.key, floats(scratch_.key), plan_.widths.key,
+                          w.key_kernel, d.key_kernel, d.key_bias});
+  through_key_projection({plan_.inputs.value, gradients_.value, floats(scratch_.value),
+                          plan_.widths.value, w.value_kernel, d.value_kernel, d.value_bias});
+}
+
+void BackwardCall::through_key_projection(const KeySide& side) const {
+  plan_.for_each_key_piece(ops::rows_of(side.input), side.projected_gradient, side.width,
+                           [&](const ops::ConstRows& x, const ops::MutableRows& dy) {
+                             add_weight_gradient(x, dy, side.kernel_gradient, side.bias_gradient);
+                           });
+  plan_.for_each_key_piece(ops::rows_of(side.input_gradient.view()), side.projected_gradient,
+                           side.width, [&](const ops::MutableRows& dx, const ops::MutableRows& dy) {
+                             add_input_gradient(dy, side.kernel, dx, false);
+                           });
+}
+
 }  // namespace
 
-LayerGradients MultiHeadAttention::backward(const AttentionInputs& given,
+LayerGradients MultiHeadAttention::backward(const AttentionInputs& inputs,
                                             const AttentionResult& forward,
                                             const ConstView& output_gradient,
                                             const ForwardOptions& options,
                                             const BackwardOptions& backward) const {
   constexpr const char* kFunction = "MultiHeadAttention::backward";
   const AttentionConfig& config = state_->config;
-  const AttentionWeights& w = state_->weights;
-  const LayerPlan plan(kFunction, config, given, options);
-  const layer::Widths& widths = plan.widths;
+  const LayerPlan plan(kFunction, config, inputs, options);
   check_saved(kFunction, plan, forward, config.use_gate);
   if (output_gradient.shape() != plan.output_shape) {
     base::fail(kFunction, "output_gradient", "shape " + plan.output_shape.to_string(),
                output_gradient.shape().to_string());
   }
-  const SavedForward& saved = *forward.saved;
 
   Lease lease(kFunction, options.context);
   runtime::ScratchPlan scratch;
   const GradientPlan gradient_plan(plan, config, lease.threads(), scratch);
   const ops::AttentionBackward attention(plan.attention, scratch, lease.threads());
-  LayerGradients gradients{Tensor(plan.inputs.query.shape()), Tensor(plan.inputs.key.shape()),
-                           Tensor(plan.inputs.value.shape()), AttentionWeights::zeros(config), {}};
+  LayerGradients gradients{Tensor(plan.inputs.query.shape()),
+                           Tensor(plan.inputs.key.shape()),
+                           Tensor(plan.inputs.value.shape()),
+                           AttentionWeights::zeros(config),
+                           {}};
   std::optional<ops::BiasGradient> bias_pass;
   if (backward.bias_gradient) {
     bias_pass.emplace(plan.attention, options.bias, scratch, lease.threads());
@@ -147,97 +290,13 @@ LayerGradients MultiHeadAttention::backward(const AttentionInputs& given,
   }
   lease.reserve(scratch, 2.5 * plan.attention.flops() + 2.0 * plan.projection_flops(config));
 
-  const Projections projections(lease, gradient_plan);
-  const std::int64_t rows = plan.query_rows();
-  const auto floats = [&](std::size_t offset) { return lease.scratch<float>(offset); };
-  const ops::ConstRows query = ops::rows_of(plan.inputs.query);
-  const auto query_side = [&](auto* data, std::int64_t width) {
-    return ops::dense_rows(data, query.outer, query.inner, width);
-  };
-
-  // Output projection and gate.
-  const ops::ConstRows d_output = ops::rows_of(output_gradient);
-  float* d_heads = floats(gradient_plan.heads);
-  projections.input_gradient(d_output, w.output_kernel, query_side(d_heads, widths.heads), false);
-  const float* gated = saved.heads.data();
-  if (config.use_gate) {
-    kernels::apply_gate(rows * widths.heads, saved.heads.data(), saved.gate.data(),
-                        floats(gradient_plan.gated));
-    gated = floats(gradient_plan.gated);
-  }
-  projections.weight_gradient(query_side(gated, widths.heads), d_output,
-                              gradients.weights.output_kernel, gradients.weights.output_bias);
-  if (config.use_gate) {
-    kernels::gate_backward(rows * widths.heads, saved.heads.data(), saved.gate.data(), d_heads,
-                           floats(gradient_plan.gate));
-  }
-
-  // Attention.
-  float* d_query = floats(gradient_plan.query);
-  float* d_key = floats(gradient_plan.key);
-  float* d_value = floats(gradient_plan.value);
-  std::fill_n(d_query, rows * widths.query, 0.0F);
-  std::fill_n(d_key, plan.stored_keys() * widths.key, 0.0F);
-  std::fill_n(d_value, plan.stored_keys() * widths.value, 0.0F);
-  const ops::BackwardBuffers buffers{
-      .query = plan.query_heads(saved.query.data(), widths.query),
-      .key = plan.key_heads(saved.key.data(), widths.key),
-      .value = plan.key_heads(saved.value.data(), widths.value),
-      .output = plan.query_heads(saved.heads.data(), widths.heads),
-      .row_reference = forward.row_reference.data(),
-      .row_sum = forward.row_sum.data(),
-      .output_gradient = plan.query_heads<const float>(d_heads, widths.heads),
-      .query_gradient = plan.query_heads(d_query, widths.query),
-      .key_gradient = plan.key_heads(d_key, widths.key),
-      .value_gradient = plan.key_heads(d_value, widths.value)};
-  attention.run(lease, buffers);
-  if (bias_pass) bias_pass->run(lease, buffers, attention.delta(lease), gradients.bias);
-  add_extra_gradient(plan, d_key, widths.key, gradients.weights.extra_key);
-  add_extra_gradient(plan, d_value, widths.value, gradients.weights.extra_value);
-
-  // Normalisation and input projections.
-  const ops::ConstRows key = ops::rows_of(plan.inputs.key);
-  if (state_->normalises()) {
-    ops::normalise_heads_backward(state_->norm(w.query_norm),
-                                  query_side(saved.query_raw.data(), widths.query),
-                                  query_side(d_query, widths.query),
-                                  gradients.weights.query_norm.data());
-    plan.for_each_key_piece(
-        key, d_key, widths.key, [&](const ops::ConstRows&, const ops::MutableRows& gradient) {
-          ops::ConstRows raw = gradient;
-          raw.data = saved.key_raw.data() + (gradient.data - d_key);
-          ops::normalise_heads_backward(state_->norm(w.key_norm), raw, gradient,
-                                        gradients.weights.key_norm.data());
-        });
-  }
-  const ops::MutableRows query_gradient = ops::rows_of(gradients.query.view());
-  projections.input_gradient(query_side(d_query, widths.query), w.query_kernel, query_gradient,
-                             false);
-  projections.weight_gradient(query, query_side(d_query, widths.query),
-                              gradients.weights.query_kernel, gradients.weights.query_bias);
-  if (config.use_gate) {
-    const float* d_gate = floats(gradient_plan.gate);
-    projections.input_gradient(query_side(d_gate, widths.heads), w.gate_kernel, query_gradient,
-                               true);
-    projections.weight_gradient(query, query_side(d_gate, widths.heads),
-                                gradients.weights.gate_kernel, gradients.weights.gate_bias);
-  }
-  const auto key_side = [&](const ConstView& input, Tensor& input_gradient, float* projected,
-                            std::int64_t width, const Tensor& kernel, Tensor& kernel_gradient,
-                            Tensor& bias_gradient) {
-    plan.for_each_key_piece(ops::rows_of(input), projected, width,
-                            [&](const ops::ConstRows& x, const ops::MutableRows& dy) {
-                              projections.weight_gradient(x, dy, kernel_gradient, bias_gradient);
-                            });
-    plan.for_each_key_piece(ops::rows_of(input_gradient.view()), projected, width,
-                            [&](const ops::MutableRows& dx, const ops::MutableRows& dy) {
-                              projections.input_gradient(dy, kernel, dx, false);
-                            });
-  };
-  key_side(plan.inputs.key, gradients.key, d_key, widths.key, w.key_kernel,
-           gradients.weights.key_kernel, gradients.weights.key_bias);
-  key_side(plan.inputs.value, gradients.value, d_value, widths.value, w.value_kernel,
-           gradients.weights.value_kernel, gradients.weights.value_bias);
+  const BackwardCall call(*state_, plan, forward, gradient_plan, lease, gradients);
+  call.through_output(ops::rows_of(output_gradient));
+  call.through_gate();
+  call.through_attention(attention, bias_pass);
+  call.through_norms();
+  call.through_query_projections();
+  call.through_key_projections();
   return gradients;
 }
 

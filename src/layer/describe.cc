@@ -48,7 +48,8 @@ std::string WeightTable::to_string() const {
   }
   const auto line = [&](const std::string& a, const std::string& b, const std::string& c,
                         const std::string& d) {
-    return left(a, name) + "  " + left(b, shape) + "  " + left(c, flat) + "  " + right(d, count) + "\n";
+    return left(a, name) + "  " + left(b, shape) + "  " + left(c, flat) + "  " + right(d, count) +
+           "\n";
   };
   std::string text = line("name", "shape", "flat", "numbers");
   for (const WeightRow& row : rows) {

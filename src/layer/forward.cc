@@ -117,16 +117,16 @@ void project_inputs(const Lease& lease, const LayerPlan& plan, const layer::Laye
   };
   project_rows(lease, query, w.query_kernel, state.query_panels, w.query_bias,
                query_side(a.query_raw, widths.query));
-  plan.for_each_key_piece(
-      ops::rows_of(plan.inputs.key), a.key_raw, widths.key,
-      [&](const ops::ConstRows& in, const ops::MutableRows& out) {
-        project_rows(lease, in, w.key_kernel, state.key_panels, w.key_bias, out);
-      });
-  plan.for_each_key_piece(
-      ops::rows_of(plan.inputs.value), a.value, widths.value,
-      [&](const ops::ConstRows& in, const ops::MutableRows& out) {
-        project_rows(lease, in, w.value_kernel, state.value_panels, w.value_bias, out);
-      });
+  plan.for_each_key_piece(ops::rows_of(plan.inputs.key), a.key_raw, widths.key,
+                          [&](const ops::ConstRows& in, const ops::MutableRows& out) {
+                            project_rows(lease, in, w.key_kernel, state.key_panels, w.key_bias,
+                                         out);
+                          });
+  plan.for_each_key_piece(ops::rows_of(plan.inputs.value), a.value, widths.value,
+                          [&](const ops::ConstRows& in, const ops::MutableRows& out) {
+                            project_rows(lease, in, w.value_kernel, state.value_panels,
+                                         w.value_bias, out);
+                          });
   if (state.normalises()) {
     ops::normalise_heads(lease, state.norm(w.query_norm), query_side(a.query_raw, widths.query),
                          query_side(a.query, widths.query));
@@ -147,14 +147,14 @@ void project_inputs(const Lease& lease, const LayerPlan& plan, const layer::Laye
 
 }  // namespace
 
-AttentionResult MultiHeadAttention::forward(const AttentionInputs& given,
+AttentionResult MultiHeadAttention::forward(const AttentionInputs& inputs,
                                             const ForwardOptions& options) const {
   constexpr const char* kFunction = "MultiHeadAttention::forward";
   const AttentionConfig& config = state_->config;
-  const LayerPlan plan(kFunction, config, given, options);
-  ops::check_output(kFunction, options.out, plan.output_shape,
-                    {{"query", plan.inputs.query}, {"key", plan.inputs.key},
-                     {"value", plan.inputs.value}});
+  const LayerPlan plan(kFunction, config, inputs, options);
+  ops::check_output(
+      kFunction, options.out, plan.output_shape,
+      {{"query", plan.inputs.query}, {"key", plan.inputs.key}, {"value", plan.inputs.value}});
 
   Lease lease(kFunction, options.context);
   runtime::ScratchPlan scratch;
@@ -184,7 +184,8 @@ AttentionResult MultiHeadAttention::forward(const AttentionInputs& given,
   const ops::MutableRows out =
       ops::rows_of(options.out.present() ? options.out : result.output.view());
   const AttentionWeights& w = state_->weights;
-  project_rows(lease, ops::dense_rows<const float>(a.gated, out.outer, out.inner, plan.widths.heads),
+  project_rows(lease,
+               ops::dense_rows<const float>(a.gated, out.outer, out.inner, plan.widths.heads),
                w.output_kernel, state_->output_panels, w.output_bias, out);
   result.saved = activation_plan.saved;
   return result;

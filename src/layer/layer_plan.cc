@@ -31,9 +31,11 @@ AttentionInputs checked_inputs(std::string_view function, const AttentionConfig&
     base::fail(function, "value", std::to_string(keys) + " rows as key has",
                inputs.value.shape().to_string());
   }
-  for (const auto& [name, view] : {std::pair{"key", &inputs.key}, std::pair{"value", &inputs.value}}) {
+  for (const auto& [name, view] :
+       {std::pair{"key", &inputs.key}, std::pair{"value", &inputs.value}}) {
     if (rank == 3 && view->extent(0) != inputs.query.extent(0)) {
-      base::fail(function, name, "batch " + std::to_string(inputs.query.extent(0)) + " as query has",
+      base::fail(function, name,
+                 "batch " + std::to_string(inputs.query.extent(0)) + " as query has",
                  view->shape().to_string());
     }
   }
@@ -44,7 +46,9 @@ ops::AttentionDims attention_dims(const AttentionConfig& config, const Attention
                                   const ForwardOptions& options) {
   const int rank = inputs.query.rank();
   const std::int64_t sequences =
-      options.packed ? static_cast<std::int64_t>(std::max<std::size_t>(options.packed->query.size(), 1)) - 1 : 1;
+      options.packed
+          ? static_cast<std::int64_t>(std::max<std::size_t>(options.packed->query.size(), 1)) - 1
+          : 1;
   return {.batch = rank == 3 ? inputs.query.extent(0) : 1,
           .queries = inputs.query.extent(rank - 2),
           .keys = inputs.key.extent(rank - 2) + sequences * config.extra_keys(),

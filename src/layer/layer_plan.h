@@ -31,15 +31,12 @@ struct LayerPlan {
   ops::AttentionPlan attention;
   Shape output_shape;
 
-  [[nodiscard]] std::int64_t query_rows() const { return inputs.query.size() / inputs.query.extent(inputs.query.rank() - 1); }
+  [[nodiscard]] std::int64_t query_rows() const {  // of all sequences
+    return inputs.query.size() / inputs.query.extent(inputs.query.rank() - 1);
+  }
   [[nodiscard]] std::int64_t stored_keys() const;  // rows of K and V, with the extra ones
   [[nodiscard]] double projection_flops(const AttentionConfig& config) const;
 
-  // Query-side rows without gaps, `width` numbers each.
-  template <typename T>
-  [[nodiscard]] ops::Rows<T> query_side(T* data, std::int64_t width) const {
-    return ops::dense_rows(data, 1, query_rows(), width);
-  }
   // Heads in rows of `width` numbers, as attention sees them.
   template <typename T>
   [[nodiscard]] ops::HeadTensor<T> query_heads(T* data, std::int64_t width) const {

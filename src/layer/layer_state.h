@@ -32,7 +32,8 @@ struct LayerState {
 
   [[nodiscard]] bool normalises() const { return config.qk_norm != QkNorm::None; }
   [[nodiscard]] ops::HeadNorm norm(const Tensor& scale) const {
-    return {{config.qk_norm == QkNorm::LayerNorm, config.qk_norm_epsilon}, config.key_dim,
+    return {{config.qk_norm == QkNorm::LayerNorm, config.qk_norm_epsilon},
+            config.key_dim,
             scale.data()};
   }
 };

@@ -35,11 +35,11 @@ class Source {
     }
     return tensor;
   }
-  [[nodiscard]] bool has(const std::string& name) const { return tensors_.count(name) > 0; }
+  [[nodiscard]] bool has(const std::string& name) const { return tensors_.contains(name); }
 
   void require_all_taken() const {
     for (const auto& [name, tensor] : tensors_) {
-      if (taken_.count(name) == 0) {
+      if (!taken_.contains(name)) {
         base::fail(function_, name, "no tensor of that name under this configuration",
                    tensor.shape().to_string());
       }
@@ -140,7 +140,8 @@ AttentionWeights torch_weights(const AttentionConfig& config, const TensorMap& t
     weights.key_bias = Tensor::copy_of(all.sliced(0, e, 2 * e));
     weights.value_bias = Tensor::copy_of(all.sliced(0, 2 * e, 3 * e));
   }
-  if (config.has_output_bias()) weights.output_bias = source.take("out_proj.bias", {config.outputs()});
+  if (config.has_output_bias())
+    weights.output_bias = source.take("out_proj.bias", {config.outputs()});
   if (config.add_bias_kv) {
     weights.extra_key = source.take("bias_k", {1, 1, e}).reshaped({e});
     weights.extra_value = source.take("bias_v", {1, 1, e}).reshaped({e});
@@ -187,8 +188,7 @@ AttentionWeights d2l_weights(const AttentionConfig& config, const TensorMap& ten
   for (const auto& [name, members] : fields) {
     const auto [kernel, bias] = members;
     const Shape& shape = (shapes.*kernel).shape();
-    weights.*kernel =
-        transposed(source.take(std::string(name) + ".weight", {shape[1], shape[0]}));
+    weights.*kernel = transposed(source.take(std::string(name) + ".weight", {shape[1], shape[0]}));
     if ((shapes.*bias).size() != 0) {
       weights.*bias = source.take(std::string(name) + ".bias", (shapes.*bias).shape());
     }

@@ -52,8 +52,9 @@ Columns orthonormal_basis(Columns columns, double relative_tolerance) {
   Columns basis;
   double largest = 0.0;
   while (!columns.empty()) {
-    const auto longest = std::max_element(
-        columns.begin(), columns.end(), [](const auto& a, const auto& b) { return dot(a, a) < dot(b, b); });
+    const auto longest =
+        std::max_element(columns.begin(), columns.end(),
+                         [](const auto& a, const auto& b) { return dot(a, a) < dot(b, b); });
     const double length = std::sqrt(dot(*longest, *longest));
     largest = std::max(largest, length);
     if (!(length > largest * relative_tolerance)) break;
@@ -73,8 +74,7 @@ Columns orthonormal_basis(Columns columns, double relative_tolerance) {
 
 std::int64_t rank_of_product(const ConstView& a, const ConstView& b) {
   // The factors are float32: what is below their rounding is not rank.
-  const double tolerance =
-      static_cast<double>(std::max(a.extent(0), b.extent(0))) * 0x1p-24;
+  const double tolerance = static_cast<double>(std::max(a.extent(0), b.extent(0))) * 0x1p-24;
   const Columns a_columns = columns_of(a);
   const Columns b_columns = columns_of(b);
   const Columns basis = orthonormal_basis(a_columns, tolerance);
@@ -149,7 +149,7 @@ AbsorbedKey absorb_key(const LayerParts& layer) {
   const AttentionConfig& config = layer.config;
   if (config.softcap || config.qk_norm != QkNorm::None || config.extra_keys() > 0) {
     base::fail("absorb_key", "layer", "a layer without softcap, qk_norm and extra keys",
-               config.softcap                    ? "softcap"
+               config.softcap                   ? "softcap"
                : config.qk_norm != QkNorm::None ? "qk_norm"
                                                 : "extra keys");
   }
@@ -161,8 +161,7 @@ AbsorbedKey absorb_key(const LayerParts& layer) {
     const HeadViews views = head_views(config, layer.weights, head);
     const ConstView to_inputs = views.key_kernel.permuted({1, 0});  // (dk, Dk)
     const Tensor kernel = linear(views.query_kernel, to_inputs);
-    const auto columns =
-        absorbed.query_kernel.view().sliced(1, head * inputs, (head + 1) * inputs);
+    const auto columns = absorbed.query_kernel.view().sliced(1, head * inputs, (head + 1) * inputs);
     for (std::int64_t i = 0; i < config.query_features; ++i) {
       for (std::int64_t j = 0; j < inputs; ++j) columns(i, j) = kernel.view()(i, j);
     }

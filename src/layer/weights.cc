@@ -27,9 +27,12 @@ Tensor initial_kernel(const Shape& shape, Initializer initializer, std::uint64_t
       const float bound = std::sqrt(6.0F / (in + out));
       return Tensor::uniform(shape, seed, -bound, bound);
     }
-    case Initializer::GlorotNormal: return Tensor::normal(shape, seed, std::sqrt(2.0F / (in + out)));
-    case Initializer::LecunNormal: return Tensor::normal(shape, seed, std::sqrt(1.0F / in));
-    case Initializer::Zeros: break;
+    case Initializer::GlorotNormal:
+      return Tensor::normal(shape, seed, std::sqrt(2.0F / (in + out)));
+    case Initializer::LecunNormal:
+      return Tensor::normal(shape, seed, std::sqrt(1.0F / in));
+    case Initializer::Zeros:
+      break;
   }
   return Tensor(shape);
 }
@@ -40,33 +43,67 @@ const std::vector<WeightField>& weight_fields() {
   using W = AttentionWeights;
   static const std::vector<WeightField> fields = {
       {"query/kernel", &W::query_kernel,
-       [](const Config& c) { return Shape{c.query_features, c.num_heads * c.key_dim}; },
-       [](const Config& c) { return Shape{c.query_features, c.num_heads, c.key_dim}; }, always},
-      {"query/bias", &W::query_bias,
-       [](const Config& c) { return Shape{c.num_heads * c.key_dim}; },
-       [](const Config& c) { return Shape{c.num_heads, c.key_dim}; }, with_bias},
+       [](const Config& c) {
+         return Shape{c.query_features, c.num_heads * c.key_dim};
+       },
+       [](const Config& c) {
+         return Shape{c.query_features, c.num_heads, c.key_dim};
+       },
+       always},
+      {"query/bias", &W::query_bias, [](const Config& c) { return Shape{c.num_heads * c.key_dim}; },
+       [](const Config& c) {
+         return Shape{c.num_heads, c.key_dim};
+       },
+       with_bias},
       {"key/kernel", &W::key_kernel,
-       [](const Config& c) { return Shape{c.key_inputs(), c.kv_heads() * c.key_dim}; },
-       [](const Config& c) { return Shape{c.key_inputs(), c.kv_heads(), c.key_dim}; }, always},
-      {"key/bias", &W::key_bias,
-       [](const Config& c) { return Shape{c.kv_heads() * c.key_dim}; },
-       [](const Config& c) { return Shape{c.kv_heads(), c.key_dim}; }, with_bias},
+       [](const Config& c) {
+         return Shape{c.key_inputs(), c.kv_heads() * c.key_dim};
+       },
+       [](const Config& c) {
+         return Shape{c.key_inputs(), c.kv_heads(), c.key_dim};
+       },
+       always},
+      {"key/bias", &W::key_bias, [](const Config& c) { return Shape{c.kv_heads() * c.key_dim}; },
+       [](const Config& c) {
+         return Shape{c.kv_heads(), c.key_dim};
+       },
+       with_bias},
       {"value/kernel", &W::value_kernel,
-       [](const Config& c) { return Shape{c.value_inputs(), c.kv_heads() * c.value_size()}; },
-       [](const Config& c) { return Shape{c.value_inputs(), c.kv_heads(), c.value_size()}; }, always},
+       [](const Config& c) {
+         return Shape{c.value_inputs(), c.kv_heads() * c.value_size()};
+       },
+       [](const Config& c) {
+         return Shape{c.value_inputs(), c.kv_heads(), c.value_size()};
+       },
+       always},
       {"value/bias", &W::value_bias,
        [](const Config& c) { return Shape{c.kv_heads() * c.value_size()}; },
-       [](const Config& c) { return Shape{c.kv_heads(), c.value_size()}; }, with_bias},
+       [](const Config& c) {
+         return Shape{c.kv_heads(), c.value_size()};
+       },
+       with_bias},
       {"gate/kernel", &W::gate_kernel,
-       [](const Config& c) { return Shape{c.query_features, c.num_heads * c.value_size()}; },
-       [](const Config& c) { return Shape{c.query_features, c.num_heads, c.value_size()}; },
+       [](const Config& c) {
+         return Shape{c.query_features, c.num_heads * c.value_size()};
+       },
+       [](const Config& c) {
+         return Shape{c.query_features, c.num_heads, c.value_size()};
+       },
        with_gate},
       {"gate/bias", &W::gate_bias,
        [](const Config& c) { return Shape{c.num_heads * c.value_size()}; },
-       [](const Config& c) { return Shape{c.num_heads, c.value_size()}; }, with_gate_bias},
+       [](const Config& c) {
+         return Shape{c.num_heads, c.value_size()};
+       },
+       with_gate_bias},
       {"attention_output/kernel", &W::output_kernel,
-       [](const Config& c) { return Shape{c.num_heads * c.value_size(), c.outputs()}; },
-       [](const Config& c) { return Shape{c.num_heads, c.value_size(), c.outputs()}; }, always},
+       [](const Config& c) {
+         return Shape{c.num_heads * c.value_size(), c.outputs()};
+       },
+       [](const Config& c) {
+         return Shape{c.num_heads, c.value_size(), c.outputs()};
+       },
+       always},
       {"attention_output/bias", &W::output_bias, [](const Config& c) { return Shape{c.outputs()}; },
        [](const Config& c) { return Shape{c.outputs()}; }, with_output_bias},
       {"query_norm/scale", &W::query_norm, [](const Config& c) { return Shape{c.key_dim}; },
@@ -74,10 +111,16 @@ const std::vector<WeightField>& weight_fields() {
       {"key_norm/scale", &W::key_norm, [](const Config& c) { return Shape{c.key_dim}; },
        [](const Config& c) { return Shape{c.key_dim}; }, with_norm},
       {"extra_key", &W::extra_key, [](const Config& c) { return Shape{c.kv_heads() * c.key_dim}; },
-       [](const Config& c) { return Shape{c.kv_heads(), c.key_dim}; }, with_extra},
+       [](const Config& c) {
+         return Shape{c.kv_heads(), c.key_dim};
+       },
+       with_extra},
       {"extra_value", &W::extra_value,
        [](const Config& c) { return Shape{c.kv_heads() * c.value_size()}; },
-       [](const Config& c) { return Shape{c.kv_heads(), c.value_size()}; }, with_extra},
+       [](const Config& c) {
+         return Shape{c.kv_heads(), c.value_size()};
+       },
+       with_extra},
   };
   return fields;
 }
@@ -92,8 +135,8 @@ AttentionWeights AttentionWeights::initialise(const AttentionConfig& config,
     if (!field.present(config)) continue;
     const Shape shape = field.flat_shape(config);
     Tensor& tensor = weights.*field.tensor;
-    const bool is_norm =
-        field.tensor == &AttentionWeights::query_norm || field.tensor == &AttentionWeights::key_norm;
+    const bool is_norm = field.tensor == &AttentionWeights::query_norm ||
+                         field.tensor == &AttentionWeights::key_norm;
     if (is_norm && initializer != Initializer::Zeros) {
       tensor = Tensor::full(shape, 1.0F);
     } else if (shape.rank() == 2) {
@@ -115,8 +158,8 @@ void validate(const AttentionConfig& config, const AttentionWeights& weights) {
                    tensor.shape().to_string());
       }
     } else if (tensor.shape() != field.flat_shape(config)) {
-      base::fail("MultiHeadAttention", argument,
-                 "shape " + field.flat_shape(config).to_string(), tensor.shape().to_string());
+      base::fail("MultiHeadAttention", argument, "shape " + field.flat_shape(config).to_string(),
+                 tensor.shape().to_string());
     }
   }
 }

@@ -21,12 +21,18 @@ struct AxisList {
 
 AxisList axis_list(Axes axes) {
   switch (axes) {
-    case Axes::QueryKey: return {{kQueryAxis, kKeyAxis}, 2};
-    case Axes::BatchQueryKey: return {{kSequenceAxis, kQueryAxis, kKeyAxis}, 3};
-    case Axes::HeadQueryKey: return {{kHeadAxis, kQueryAxis, kKeyAxis}, 3};
-    case Axes::BatchKey: return {{kSequenceAxis, kKeyAxis}, 2};
-    case Axes::BatchQuery: return {{kSequenceAxis, kQueryAxis}, 2};
-    case Axes::BatchHeadQueryKey: break;
+    case Axes::QueryKey:
+      return {{kQueryAxis, kKeyAxis}, 2};
+    case Axes::BatchQueryKey:
+      return {{kSequenceAxis, kQueryAxis, kKeyAxis}, 3};
+    case Axes::HeadQueryKey:
+      return {{kHeadAxis, kQueryAxis, kKeyAxis}, 3};
+    case Axes::BatchKey:
+      return {{kSequenceAxis, kKeyAxis}, 2};
+    case Axes::BatchQuery:
+      return {{kSequenceAxis, kQueryAxis}, 2};
+    case Axes::BatchHeadQueryKey:
+      break;
   }
   return {{kSequenceAxis, kHeadAxis, kQueryAxis, kKeyAxis}, 4};
 }
@@ -48,8 +54,7 @@ DenseArray<T> resolve_dense(std::string_view function, std::string_view argument
                             const TensorView<T>& values, std::optional<Axes> axes,
                             const ScoreShape& shape) {
   if (!values.present()) base::fail(function, argument, "an array", "none");
-  const AxisList list =
-      axis_list(axes ? *axes : default_axes(function, argument, values.shape()));
+  const AxisList list = axis_list(axes ? *axes : default_axes(function, argument, values.shape()));
   const std::array<std::int64_t, 4> extents = {shape.packed ? 1 : shape.batch(), shape.heads,
                                                shape.query_rows, shape.own_keys};
   std::array<std::int64_t, 4> strides{};
@@ -75,8 +80,8 @@ template DenseArray<const bool> resolve_dense(std::string_view, std::string_view
                                               const TensorView<const bool>&, std::optional<Axes>,
                                               const ScoreShape&);
 template DenseArray<const float> resolve_dense(std::string_view, std::string_view,
-                                               const TensorView<const float>&,
-                                               std::optional<Axes>, const ScoreShape&);
+                                               const TensorView<const float>&, std::optional<Axes>,
+                                               const ScoreShape&);
 template DenseArray<float> resolve_dense(std::string_view, std::string_view,
                                          const TensorView<float>&, std::optional<Axes>,
                                          const ScoreShape&);

@@ -104,7 +104,7 @@ Mask keep(SharedView<bool> values, std::optional<Axes> axes) {
   return mask;
 }
 
-Mask segments(SharedView<std::int64_t> ids) { return segments(ids, ids); }
+Mask segments(const SharedView<std::int64_t>& ids) { return segments(ids, ids); }
 
 Mask segments(SharedView<std::int64_t> query_ids, SharedView<std::int64_t> key_ids) {
   require_present("segments", "query_ids", query_ids.view().present());

@@ -2,12 +2,13 @@
 
 #include <algorithm>
 #include <limits>
+#include <utility>
 
 namespace headwise::masks {
 
 ResolvedBias::ResolvedBias(std::string_view function, const std::vector<Bias>& biases,
-                           const ScoreShape& shape)
-    : shape_(shape) {
+                           ScoreShape shape)
+    : shape_(std::move(shape)) {
   for (const Bias& bias : biases) {
     parts_.push_back(
         resolve_dense(function, "options.bias", bias.values.view(), bias.axes, shape_));

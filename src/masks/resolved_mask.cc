@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 #include <string>
+#include <utility>
 
 #include "base/check.h"
 
@@ -39,8 +40,10 @@ void check_lengths(std::string_view function, const char* kind, const IndexView&
 
 }  // namespace
 
-ResolvedMask::ResolvedMask(std::string_view function, const Mask& mask, const ScoreShape& shape)
-    : shape_(shape), left_(limit_or_unlimited(mask.left)), right_(limit_or_unlimited(mask.right)) {
+ResolvedMask::ResolvedMask(std::string_view function, const Mask& mask, ScoreShape shape)
+    : shape_(std::move(shape)),
+      left_(limit_or_unlimited(mask.left)),
+      right_(limit_or_unlimited(mask.right)) {
   resolve_lengths(function, mask);
   resolve_positions(function, mask);
   resolve_segments(function, mask);
@@ -124,11 +127,12 @@ void ResolvedMask::resolve_positions(std::string_view function, const Mask& mask
   } else if (uses_positions) {
     for (const Sequence& sequence : shape_.sequences) {
       if (sequence.queries != sequence.keys) {
-        base::fail(function, "options.mask",
-                   "Alignment::TopLeft, Alignment::BottomRight or a query_offset beside causal() or "
-                   "window() where queries and keys differ in number",
-                   std::to_string(sequence.queries) + " queries and " +
-                       std::to_string(sequence.keys) + " keys without it");
+        base::fail(
+            function, "options.mask",
+            "Alignment::TopLeft, Alignment::BottomRight or a query_offset beside causal() or "
+            "window() where queries and keys differ in number",
+            std::to_string(sequence.queries) + " queries and " + std::to_string(sequence.keys) +
+                " keys without it");
       }
     }
   }

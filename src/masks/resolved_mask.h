@@ -22,7 +22,7 @@ struct KeyRange {
 class ResolvedMask {
  public:
   // Throws ArgumentError on behalf of `function` if the mask does not fit. Borrows the mask's arrays.
-  ResolvedMask(std::string_view function, const Mask& mask, const ScoreShape& shape);
+  ResolvedMask(std::string_view function, const Mask& mask, ScoreShape shape);
 
   // Position of a sequence's query 0 among its keys.
   [[nodiscard]] std::int64_t offset(std::int64_t sequence) const {
@@ -56,7 +56,7 @@ class ResolvedMask {
   }
 
   ScoreShape shape_;
-  std::int64_t left_;   // kUnlimited where unsaid
+  std::int64_t left_;  // kUnlimited where unsaid
   std::int64_t right_;
   std::vector<std::int64_t> offsets_;       // per sequence
   std::vector<std::int64_t> key_limits_;    // per sequence: own keys that are there

@@ -19,14 +19,16 @@ struct Sequence {
 struct ScoreShape {
   std::vector<Sequence> sequences;
   std::int64_t heads = 0;
-  std::int64_t tail = 0;  // keys behind every sequence's own that no mask or bias touches
-  std::int64_t query_rows = 0;  // extent of a dense array's query axis
-  std::int64_t own_keys = 0;    // extent of its key axis
+  std::int64_t tail = 0;          // keys behind every sequence's own that no mask or bias touches
+  std::int64_t query_rows = 0;    // extent of a dense array's query axis
+  std::int64_t own_keys = 0;      // extent of its key axis
   std::int64_t all_own_keys = 0;  // packed: keys of all sequences together
   bool packed = false;
 
   [[nodiscard]] std::int64_t batch() const { return static_cast<std::int64_t>(sequences.size()); }
-  [[nodiscard]] std::int64_t all_keys(const Sequence& sequence) const { return sequence.keys + tail; }
+  [[nodiscard]] std::int64_t all_keys(const Sequence& sequence) const {
+    return sequence.keys + tail;
+  }
 };
 
 // Rows [row, row_end) of a sequence's queries, keys [key, key_end) of its keys and tail, one head.

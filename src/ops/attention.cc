@@ -42,8 +42,8 @@ ops::HeadTensor<T> head_tensor(const TensorView<T>& view, Layout layout) {
 }
 
 // The shape of a head tensor in the caller's layout.
-Shape head_shape(Layout layout, int rank, std::int64_t batch, std::int64_t rows,
-                 std::int64_t heads, std::int64_t features) {
+Shape head_shape(Layout layout, int rank, std::int64_t batch, std::int64_t rows, std::int64_t heads,
+                 std::int64_t features) {
   const bool heads_first = layout == Layout::HeadsFirst;
   const std::int64_t a = heads_first ? heads : rows;
   const std::int64_t b = heads_first ? rows : heads;
@@ -61,13 +61,16 @@ AttentionDims checked_dims(const char* function, const AttentionInputs& inputs,
                            const AttentionOptions& options) {
   const ConstView& query = inputs.query;
   const int rank = query.rank();
-  const char* axes = options.layout == Layout::HeadsFirst ? "(B,H,T,d) or (H,T,d)"
-                                                          : "(B,T,H,d) or (T,H,d)";
+  const char* axes =
+      options.layout == Layout::HeadsFirst ? "(B,H,T,d) or (H,T,d)" : "(B,T,H,d) or (T,H,d)";
   if (options.packed && rank != 3) {
-    base::fail(function, "query", "rank 3 for a packed batch", "shape " + query.shape().to_string());
+    base::fail(function, "query", "rank 3 for a packed batch",
+               "shape " + query.shape().to_string());
   }
-  if (rank != 3 && rank != 4) base::fail(function, "query", axes, "shape " + query.shape().to_string());
-  for (const auto& [name, view] : {std::pair{"key", &inputs.key}, std::pair{"value", &inputs.value}}) {
+  if (rank != 3 && rank != 4)
+    base::fail(function, "query", axes, "shape " + query.shape().to_string());
+  for (const auto& [name, view] :
+       {std::pair{"key", &inputs.key}, std::pair{"value", &inputs.value}}) {
     if (view->rank() != rank) {
       base::fail(function, name, "rank " + std::to_string(rank) + " as query has",
                  "shape " + view->shape().to_string());
@@ -83,15 +86,16 @@ AttentionDims checked_dims(const char* function, const AttentionInputs& inputs,
   dims.kv_heads = inputs.key.extent(order.head);
   dims.key_size = query.extent(order.feature);
   dims.value_size = inputs.value.extent(order.feature);
-  check_heads(function, "key", inputs.key,
-              head_shape(options.layout, rank, dims.batch, dims.keys, dims.kv_heads, dims.key_size));
-  check_heads(function, "value", inputs.value,
-              head_shape(options.layout, rank, dims.batch, dims.keys, dims.kv_heads,
-                         dims.value_size));
+  check_heads(
+      function, "key", inputs.key,
+      head_shape(options.layout, rank, dims.batch, dims.keys, dims.kv_heads, dims.key_size));
+  check_heads(
+      function, "value", inputs.value,
+      head_shape(options.layout, rank, dims.batch, dims.keys, dims.kv_heads, dims.value_size));
   const bool divides = dims.kv_heads == 0 ? dims.heads == 0 : dims.heads % dims.kv_heads == 0;
   if (!divides) {
-    base::fail(function, "key", "a number of heads that divides the query's " +
-                                    std::to_string(dims.heads),
+    base::fail(function, "key",
+               "a number of heads that divides the query's " + std::to_string(dims.heads),
                std::to_string(dims.kv_heads));
   }
   return dims;
@@ -109,7 +113,8 @@ AttentionResult attention(const ConstView& query, const ConstView& key, const Co
   const AttentionInputs inputs{query, key, value};
   const AttentionDims dims = checked_dims(kFunction, inputs, options);
   const Shape shape = output_shape(dims, options, query.rank());
-  ops::check_output(kFunction, options.out, shape, {{"query", query}, {"key", key}, {"value", value}});
+  ops::check_output(kFunction, options.out, shape,
+                    {{"query", query}, {"key", key}, {"value", value}});
   const AttentionPlan plan(kFunction, dims, options);
 
   Lease lease(kFunction, options.context);
@@ -123,26 +128,24 @@ AttentionResult attention(const ConstView& query, const ConstView& key, const Co
   lease.reserve(scratch, plan.flops());
 
   const MutableView out = options.out.present() ? options.out : result.output.view();
-  const ops::AttentionBuffers buffers{head_tensor(query, options.layout),
-                                      head_tensor(key, options.layout),
-                                      head_tensor(value, options.layout),
-                                      head_tensor(out, options.layout),
-                                      result.row_reference.data(),
-                                      result.row_sum.data()};
+  const ops::AttentionBuffers buffers{
+      head_tensor(query, options.layout), head_tensor(key, options.layout),
+      head_tensor(value, options.layout), head_tensor(out, options.layout),
+      result.row_reference.data(),        result.row_sum.data()};
   forward.run(lease, buffers);
   ops::fill_log_sum_exp(result);
   weights.run(lease, buffers, result);
   return result;
 }
 
-AttentionGradients attention_backward(const AttentionInputs& given, const AttentionResult& forward,
+AttentionGradients attention_backward(const AttentionInputs& inputs, const AttentionResult& forward,
                                       const ConstView& output_gradient,
                                       const AttentionOptions& options,
                                       const BackwardOptions& backward) {
   constexpr const char* kFunction = "attention_backward";
-  const AttentionInputs inputs = ops::with_defaults(given);
-  const AttentionDims dims = checked_dims(kFunction, inputs, options);
-  const Shape shape = output_shape(dims, options, inputs.query.rank());
+  const auto [query, key, value] = ops::with_defaults(inputs);
+  const AttentionDims dims = checked_dims(kFunction, {query, key, value}, options);
+  const Shape shape = output_shape(dims, options, query.rank());
   check_heads(kFunction, "output_gradient", output_gradient, shape);
   const AttentionPlan plan(kFunction, dims, options);
   const Shape rows = plan.row_shape(dims.heads, dims.queries, -1);
@@ -155,8 +158,8 @@ AttentionGradients attention_backward(const AttentionInputs& given, const Attent
   Lease lease(kFunction, options.context);
   ScratchPlan scratch;
   const ops::AttentionBackward pass(plan, scratch, lease.threads());
-  AttentionGradients gradients{Tensor(inputs.query.shape()), Tensor(inputs.key.shape()),
-                               Tensor(inputs.value.shape()), {}};
+  AttentionGradients gradients{
+      Tensor(query.shape()), Tensor(key.shape()), Tensor(value.shape()), {}};
   std::optional<ops::BiasGradient> bias_pass;
   if (backward.bias_gradient) {
     bias_pass.emplace(plan, options.bias, scratch, lease.threads());
@@ -165,9 +168,9 @@ AttentionGradients attention_backward(const AttentionInputs& given, const Attent
   lease.reserve(scratch, 2.5 * plan.flops());
 
   const auto heads = [&](const auto& view) { return head_tensor(view, options.layout); };
-  const ops::BackwardBuffers buffers{.query = heads(inputs.query),
-                                     .key = heads(inputs.key),
-                                     .value = heads(inputs.value),
+  const ops::BackwardBuffers buffers{.query = heads(query),
+                                     .key = heads(key),
+                                     .value = heads(value),
                                      .output = heads(output),
                                      .row_reference = forward.row_reference.data(),
                                      .row_sum = forward.row_sum.data(),

@@ -14,7 +14,9 @@ GradientTiles::GradientTiles(const AttentionPlan& plan, WorkerScratch& scratch)
 
 GradientTiles::Worker GradientTiles::worker(const WorkerScratch& scratch,
                                             const runtime::Lease& lease, int index) const {
-  const auto floats = [&](std::size_t offset) { return scratch.piece<float>(lease, index, offset); };
+  const auto floats = [&](std::size_t offset) {
+    return scratch.piece<float>(lease, index, offset);
+  };
   return {tiles_.buffers(scratch, lease, index), floats(gradient_), floats(slope_),
           floats(key_panels_), floats(value_panels_)};
 }
@@ -22,20 +24,17 @@ GradientTiles::Worker GradientTiles::worker(const WorkerScratch& scratch,
 void GradientTiles::pack_keys(const Worker& worker, const BackwardBuffers& buffers,
                               const masks::TileRange& range) const {
   (void)pack_transposed(plan_, buffers.key, range, plan_.dims.key_size, worker.key_panels);
-  (void)pack_transposed(plan_, buffers.value, range, plan_.dims.value_size,
-                        worker.value_panels);
+  (void)pack_transposed(plan_, buffers.value, range, plan_.dims.value_size, worker.value_panels);
 }
 
 bool GradientTiles::compute(const Worker& worker, const BackwardBuffers& buffers,
                             const masks::TileRange& range, const float* delta,
-                            kernels::ScoreTile& probabilities,
-                            kernels::ScoreTile& gradient) const {
+                            kernels::ScoreTile& probabilities, kernels::ScoreTile& gradient) const {
   if (!open_tile(plan_, range, worker.tile, probabilities)) return false;
   const std::int64_t first = plan_.row_index(range.sequence, range.head, range.row);
-  score_tile(plan_, probabilities, query_rows(plan_, buffers.query, range),
-             worker.key_panels, worker.slope);
-  kernels::normalise(probabilities, buffers.row_reference + first,
-                     buffers.row_sum + first);
+  score_tile(plan_, probabilities, query_rows(plan_, buffers.query, range), worker.key_panels,
+             worker.slope);
+  kernels::normalise(probabilities, buffers.row_reference + first, buffers.row_sum + first);
 
   gradient = probabilities;
   gradient.values = worker.gradient;
@@ -92,7 +91,8 @@ void AttentionBackward::compute_delta(const runtime::Lease& lease,
     const std::int64_t first = plan_.row_index(range.sequence, range.head, range.row);
     for (std::int64_t row = 0; row < range.rows(); ++row) {
       float sum = 0.0F;
-      for (std::int64_t i = 0; i < plan_.dims.value_size; ++i) sum += output(row, i) * gradient(row, i);
+      for (std::int64_t i = 0; i < plan_.dims.value_size; ++i)
+        sum += output(row, i) * gradient(row, i);
       delta[first + row] = sum;
     }
   });
@@ -115,8 +115,7 @@ void AttentionBackward::differentiate(const runtime::Lease& lease, const Backwar
   masks::TileRange keys{.sequence = sequence, .head = kv_head * group};
   for_each_key_block(plan_, keys, [&](masks::TileRange range) {
     tiles_.pack_keys(worker.tiles, buffers, range);
-    worker.keys_finite =
-        pack_rows(plan_, buffers.key, range, plan_.dims.key_size, worker.key_rows);
+    worker.keys_finite = pack_rows(plan_, buffers.key, range, plan_.dims.key_size, worker.key_rows);
     for (std::int64_t member = 0; member < group; ++member) {
       range.head = kv_head * group + member;
       for (range.row = 0; range.row < queries; range.row += kRowBlock) {
@@ -162,16 +161,28 @@ void AttentionBackward::add_products(const Worker& worker, const BackwardBuffers
       kernels::multiply_selected(product, kept);
     }
   };
-  add({.rows = range.keys(), .columns = dv, .depth = range.rows(), .a = p.transposed(),
-       .panels = worker.output_rows, .c = key_rows(plan_, buffers.value_gradient, range),
+  add({.rows = range.keys(),
+       .columns = dv,
+       .depth = range.rows(),
+       .a = p.transposed(),
+       .panels = worker.output_rows,
+       .c = key_rows(plan_, buffers.value_gradient, range),
        .accumulate = true},
       output_finite, keep.transposed());
-  add({.rows = range.keys(), .columns = dk, .depth = range.rows(), .a = ds.transposed(),
-       .panels = worker.query_rows, .c = key_rows(plan_, buffers.key_gradient, range),
+  add({.rows = range.keys(),
+       .columns = dk,
+       .depth = range.rows(),
+       .a = ds.transposed(),
+       .panels = worker.query_rows,
+       .c = key_rows(plan_, buffers.key_gradient, range),
        .accumulate = true},
       query_finite, keep.transposed());
-  add({.rows = range.rows(), .columns = dk, .depth = range.keys(), .a = ds,
-       .panels = worker.key_rows, .c = query_rows(plan_, buffers.query_gradient, range),
+  add({.rows = range.rows(),
+       .columns = dk,
+       .depth = range.keys(),
+       .a = ds,
+       .panels = worker.key_rows,
+       .c = query_rows(plan_, buffers.query_gradient, range),
        .accumulate = true},
       worker.keys_finite, keep);
 }

@@ -27,8 +27,8 @@ struct AttentionForward::Worker {
   TileBuffers tile;
   float* key_panels;
   float* value_panels;
-  float* heads;                    // [group][kRowBlock][value_size], not yet divided by the sum
-  kernels::SoftmaxRows rows;       // [group][kRowBlock]
+  float* heads;               // [group][kRowBlock][value_size], not yet divided by the sum
+  kernels::SoftmaxRows rows;  // [group][kRowBlock]
   mutable bool values_finite = true;
 
   [[nodiscard]] kernels::SoftmaxRows rows_of(std::int64_t member) const {
@@ -54,8 +54,11 @@ AttentionForward::Worker AttentionForward::worker(const runtime::Lease& lease, i
   const auto floats = [&](std::size_t offset) {
     return scratch_.piece<float>(lease, index, offset);
   };
-  return {tiles_.buffers(scratch_, lease, index), floats(key_panels_), floats(value_panels_),
-          floats(heads_), {floats(reference_), floats(sum_), floats(rescale_)}};
+  return {tiles_.buffers(scratch_, lease, index),
+          floats(key_panels_),
+          floats(value_panels_),
+          floats(heads_),
+          {floats(reference_), floats(sum_), floats(rescale_)}};
 }
 
 void AttentionForward::run(const runtime::Lease& lease, const AttentionBuffers& buffers) const {
@@ -86,8 +89,8 @@ void AttentionForward::attend(const Worker& worker, const AttentionBuffers& buff
       if (!packed) {
         (void)pack_transposed(plan_, buffers.key, tile_range, plan_.dims.key_size,
                               worker.key_panels);
-        worker.values_finite = pack_rows(plan_, buffers.value, tile_range, plan_.dims.value_size,
-                                         worker.value_panels);
+        worker.values_finite =
+            pack_rows(plan_, buffers.value, tile_range, plan_.dims.value_size, worker.value_panels);
         packed = true;
       }
       score_tile(plan_, tile, query_rows(plan_, buffers.query, tile_range), worker.key_panels,

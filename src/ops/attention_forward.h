@@ -24,7 +24,7 @@ class AttentionForward {
   void attend_tile(const Worker& worker, const kernels::ScoreTile& tile,
                    const masks::TileRange& range) const;
   void finish(const Worker& worker, const AttentionBuffers& buffers,
-              const masks::TileRange& rows) const;
+              const masks::TileRange& range) const;
 
   const AttentionPlan& plan_;
   WorkerScratch scratch_;

@@ -17,8 +17,9 @@ void check_cumulative(std::string_view function, const char* argument,
                       const std::vector<std::int64_t>& cumulative, std::int64_t total) {
   const auto expected = "cumulative lengths from 0 to " + std::to_string(total);
   if (cumulative.empty() || cumulative.front() != 0) {
-    base::fail(function, argument, expected,
-               cumulative.empty() ? "none" : "a first one of " + std::to_string(cumulative.front()));
+    base::fail(
+        function, argument, expected,
+        cumulative.empty() ? "none" : "a first one of " + std::to_string(cumulative.front()));
   }
   for (std::size_t i = 1; i < cumulative.size(); ++i) {
     if (cumulative[i] < cumulative[i - 1]) {
@@ -67,7 +68,8 @@ ScoreShape padded_shape(std::string_view function, const AttentionDims& dims,
   check_tail(function, options.unmasked_tail, dims.keys);
   ScoreShape shape;
   shape.own_keys = dims.keys - options.unmasked_tail;
-  shape.sequences.assign(static_cast<std::size_t>(dims.batch), {0, dims.queries, 0, 0, shape.own_keys});
+  shape.sequences.assign(static_cast<std::size_t>(dims.batch),
+                         {0, dims.queries, 0, 0, shape.own_keys});
   return shape;
 }
 

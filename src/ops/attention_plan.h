@@ -30,9 +30,7 @@ struct HeadTensor {
   std::int64_t feature_stride = 1;
 
   // NOLINTNEXTLINE(google-explicit-constructor): reading what may be written is fine
-  operator HeadTensor<const T>() const
-    requires(!std::is_const_v<T>)
-  {
+  operator HeadTensor<const T>() const requires(!std::is_const_v<T>) {
     return {data, sequence_stride, row_stride, head_stride, feature_stride};
   }
   // Rows × features of one head, from `row` on; packed sequences count rows from the first one's.
@@ -65,7 +63,8 @@ struct RowBlock {
 
 struct AttentionPlan {
   // Throws ArgumentError on behalf of `function`. Borrows the arrays of masks and biases.
-  AttentionPlan(std::string_view function, const AttentionDims& dims, const AttentionOptions& options);
+  AttentionPlan(std::string_view function, const AttentionDims& dims,
+                const AttentionOptions& options);
 
   AttentionDims dims;
   masks::ScoreShape shape;

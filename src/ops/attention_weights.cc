@@ -103,9 +103,9 @@ void AttentionWeightsPass::allocate(AttentionResult& result) const {
   const std::int64_t rows = plan_.dims.queries;
   if (request_.matrix != Matrix::None) {
     const bool averaged = request_.matrix == Matrix::Averaged;
-    result.weights = Tensor(plan_.row_shape(
-        averaged ? -1 : static_cast<std::int64_t>(request_.heads.size()),
-        static_cast<std::int64_t>(request_.rows.size()), plan_.longest_keys()));
+    result.weights = Tensor(
+        plan_.row_shape(averaged ? -1 : static_cast<std::int64_t>(request_.heads.size()),
+                        static_cast<std::int64_t>(request_.rows.size()), plan_.longest_keys()));
   }
   if (request_.top_k > 0) {
     const Shape shape = plan_.row_shape(heads, rows, request_.top_k);
@@ -168,8 +168,8 @@ void AttentionWeightsPass::store_matrix(const kernels::ScoreTile& tile,
       const std::int64_t row = request_.rows[static_cast<std::size_t>(i)] - row_begin;
       if (row < 0 || row >= range.rows()) continue;
       const float* from = tile.values + row * tile.stride;
-      float* to = weights.data() +
-                  ((sequence * heads + (averaged ? 0 : head)) * rows + i) * keys + range.key;
+      float* to = weights.data() + ((sequence * heads + (averaged ? 0 : head)) * rows + i) * keys +
+                  range.key;
       for (std::int64_t key = 0; key < tile.keys; ++key) {
         to[key] = averaged ? to[key] + share * from[key] : from[key];
       }

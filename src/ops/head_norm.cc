@@ -28,7 +28,8 @@ void normalise_heads_backward(const HeadNorm& norm, const ConstRows& input,
                               const MutableRows& gradient, float* scale_gradient) {
   for (std::int64_t row = 0; row < input.count(); ++row) {
     for_each_head(norm.size, input, gradient, row, [&](const float* x, float* dy_dx) {
-      kernels::normalise_vector_backward(norm.rule, norm.size, x, norm.scale, dy_dx, scale_gradient);
+      kernels::normalise_vector_backward(norm.rule, norm.size, x, norm.scale, dy_dx,
+                                         scale_gradient);
     });
   }
 }

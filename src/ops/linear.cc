@@ -89,34 +89,35 @@ void linear_weight_gradient(const runtime::Lease& lease, const LinearGradientCal
   const bool finite = all_finite(call.x);
 
   // A task owns some columns of the gradient and adds all rows to them, in order.
-  lease.parallel_for(base::divide_up(outputs, kGradientColumns), [&](std::int64_t task, int worker) {
-    const std::int64_t column = task * kGradientColumns;
-    const std::int64_t columns = std::min(kGradientColumns, outputs - column);
-    float* panels = call.worker_scratch + worker * scratch;
-    for (std::int64_t o = 0; o < call.x.outer; ++o) {
-      for (std::int64_t row = 0; row < call.x.inner; row += kGradientRows) {
-        const std::int64_t rows = std::min(kGradientRows, call.x.inner - row);
-        const kernels::MatrixView dy = call.dy.block(o, row).from(0, column);
-        (void)kernels::pack_panels(rows, columns, dy, panels);
-        const kernels::Product product{.rows = call.x.features,
-                                       .columns = columns,
-                                       .depth = rows,
-                                       .a = call.x.block(o, row).transposed(),
-                                       .panels = panels,
-                                       .c = {call.kernel_gradient + column, outputs, 1},
-                                       .accumulate = true};
-        if (finite) {
-          kernels::multiply(product);
-        } else {
-          kernels::multiply_selected(product, {call.used + o * call.x.inner + row, 0, 1});
+  lease.parallel_for(
+      base::divide_up(outputs, kGradientColumns), [&](std::int64_t task, int worker) {
+        const std::int64_t column = task * kGradientColumns;
+        const std::int64_t columns = std::min(kGradientColumns, outputs - column);
+        float* panels = call.worker_scratch + worker * scratch;
+        for (std::int64_t o = 0; o < call.x.outer; ++o) {
+          for (std::int64_t row = 0; row < call.x.inner; row += kGradientRows) {
+            const std::int64_t rows = std::min(kGradientRows, call.x.inner - row);
+            const kernels::MatrixView dy = call.dy.block(o, row).from(0, column);
+            (void)kernels::pack_panels(rows, columns, dy, panels);
+            const kernels::Product product{.rows = call.x.features,
+                                           .columns = columns,
+                                           .depth = rows,
+                                           .a = call.x.block(o, row).transposed(),
+                                           .panels = panels,
+                                           .c = {call.kernel_gradient + column, outputs, 1},
+                                           .accumulate = true};
+            if (finite) {
+              kernels::multiply(product);
+            } else {
+              kernels::multiply_selected(product, {call.used + o * call.x.inner + row, 0, 1});
+            }
+            if (call.bias_gradient == nullptr) continue;
+            for (std::int64_t i = 0; i < rows; ++i) {
+              for (std::int64_t j = 0; j < columns; ++j) call.bias_gradient[column + j] += dy(i, j);
+            }
+          }
         }
-        if (call.bias_gradient == nullptr) continue;
-        for (std::int64_t i = 0; i < rows; ++i) {
-          for (std::int64_t j = 0; j < columns; ++j) call.bias_gradient[column + j] += dy(i, j);
-        }
-      }
-    }
-  });
+      });
 }
 
 }  // namespace ops
@@ -139,10 +140,10 @@ Tensor linear(const ConstView& input, const ConstView& kernel, const ConstView& 
 
   // Beyond rank 3 the strides of the leading axes need not follow one pattern: copy those.
   const Tensor copy = input.rank() > 3 ? Tensor::copy_of(input) : Tensor();
-  const std::int64_t count = features == 0 ? output.size() / std::max<std::int64_t>(outputs, 1)
-                                           : input.size() / features;
-  const ops::ConstRows x = input.rank() > 3 ? ops::dense_rows(copy.data(), 1, count, features)
-                                            : ops::rows_of(input);
+  const std::int64_t count =
+      features == 0 ? output.size() / std::max<std::int64_t>(outputs, 1) : input.size() / features;
+  const ops::ConstRows x =
+      input.rank() > 3 ? ops::dense_rows(copy.data(), 1, count, features) : ops::rows_of(input);
   const Tensor dense_bias = bias.present() ? Tensor::copy_of(bias) : Tensor();
 
   runtime::Lease lease("linear", context);

@@ -90,7 +90,7 @@ struct LinearGradientCall {
   float* kernel_gradient = nullptr;  // (x.features, dy.features)
   float* bias_gradient = nullptr;    // (dy.features)
   std::uint8_t* used = nullptr;
-  float* worker_scratch = nullptr;   // linear_gradient_scratch() for each worker
+  float* worker_scratch = nullptr;  // linear_gradient_scratch() for each worker
 };
 void linear_weight_gradient(const runtime::Lease& lease, const LinearGradientCall& call);
 

@@ -51,13 +51,13 @@ constexpr std::size_t kAlignment = 64;
 constexpr double kFlopsWorthThreads = 2e6;
 
 std::byte* allocate(std::size_t bytes) {
-  auto* memory = static_cast<std::byte*>(
-      ::operator new(bytes, std::align_val_t{kAlignment}, std::nothrow));
+  auto* memory =
+      static_cast<std::byte*>(::operator new (bytes, std::align_val_t{kAlignment}, std::nothrow));
   if (memory == nullptr) throw OutOfMemory(bytes);
   return memory;
 }
 
-void release(std::byte* memory) { ::operator delete(memory, std::align_val_t{kAlignment}); }
+void release(std::byte* memory) { ::operator delete (memory, std::align_val_t{kAlignment}); }
 
 }  // namespace
 

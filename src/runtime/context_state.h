@@ -65,7 +65,8 @@ class Lease {
       return;
     }
     state_->pool.run(count, {&task, [](void* object, std::int64_t index, int worker) {
-                               (*static_cast<std::remove_reference_t<Task>*>(object))(index, worker);
+                               (*static_cast<std::remove_reference_t<Task>*>(object))(index,
+                                                                                      worker);
                              }});
   }
 

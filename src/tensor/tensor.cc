@@ -21,7 +21,7 @@ void* allocate_aligned(std::size_t count, std::size_t element_bytes) {
   // Whole cache lines, so that a vector load of the last few numbers stays inside.
   const std::size_t bytes =
       (count * element_bytes + kTensorAlignment - 1) / kTensorAlignment * kTensorAlignment;
-  void* memory = ::operator new(bytes, std::align_val_t{kTensorAlignment}, std::nothrow);
+  void* memory = ::operator new (bytes, std::align_val_t{kTensorAlignment}, std::nothrow);
   if (memory == nullptr) throw OutOfMemory(bytes);
   return memory;
 }
@@ -43,17 +43,18 @@ void for_each_offset(const TensorView<T>& view, Visit visit, int axis = 0,
   }
 }
 
-// Number i of the stream: word i % 4 of block i / 4.
-template <typename Make>
-void fill_by_blocks(std::span<float> values, std::uint64_t seed, Make make) {
+// Number i of the stream: word i % 4 of block i / 4. (For any T, though only float is ever meant:
+// Clang 14 instantiates constrained members that it should not.)
+template <typename T, typename Make>
+void fill_by_blocks(std::span<T> values, std::uint64_t seed, Make make) {
   for (std::size_t i = 0; i < values.size(); i += 4) {
     const std::uint64_t block = i / 4;
-    const auto words = base::philox({static_cast<std::uint32_t>(block),
-                                     static_cast<std::uint32_t>(block >> 32), 0, 0},
-                                    seed);
+    const auto words = base::philox(
+        {static_cast<std::uint32_t>(block), static_cast<std::uint32_t>(block >> 32), 0, 0}, seed);
     const std::array<float, 4> made = make(words);
-    std::copy_n(made.begin(), std::min<std::size_t>(4, values.size() - i),
-                values.begin() + static_cast<std::ptrdiff_t>(i));
+    for (std::size_t j = 0; j < 4 && i + j < values.size(); ++j) {
+      values[i + j] = static_cast<T>(made[j]);
+    }
   }
 }
 
@@ -106,16 +107,14 @@ BasicTensor<T> BasicTensor<T>::copy_of(const TensorView<const T>& view) {
 }
 
 template <typename T>
-BasicTensor<T> BasicTensor<T>::normal(const Shape& shape, std::uint64_t seed, float deviation)
-  requires std::is_same_v<T, float>
-{
+BasicTensor<T> BasicTensor<T>::normal(const Shape& shape, std::uint64_t seed,
+                                      float deviation) requires std::is_same_v<T, float> {
   BasicTensor tensor(shape);
   fill_by_blocks(tensor.values(), seed, [deviation](const base::PhiloxBlock& words) {
     std::array<float, 4> made{};
     for (std::size_t pair = 0; pair < 4; pair += 2) {  // Box–Muller: two uniforms, two normals
       const float open = 1.0F - base::unit_interval(words[pair]);  // (0, 1]: a logarithm follows
-      const float angle =
-          2.0F * std::numbers::pi_v<float> * base::unit_interval(words[pair + 1]);
+      const float angle = 2.0F * std::numbers::pi_v<float> * base::unit_interval(words[pair + 1]);
       const float radius = deviation * std::sqrt(-2.0F * std::log(open));
       made[pair] = radius * std::cos(angle);
       made[pair + 1] = radius * std::sin(angle);
@@ -127,9 +126,7 @@ BasicTensor<T> BasicTensor<T>::normal(const Shape& shape, std::uint64_t seed, fl
 
 template <typename T>
 BasicTensor<T> BasicTensor<T>::uniform(const Shape& shape, std::uint64_t seed, float low,
-                                       float high)
-  requires std::is_same_v<T, float>
-{
+                                       float high) requires std::is_same_v<T, float> {
   BasicTensor tensor(shape);
   fill_by_blocks(tensor.values(), seed, [low, high](const base::PhiloxBlock& words) {
     std::array<float, 4> made{};

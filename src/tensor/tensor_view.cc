@@ -16,8 +16,8 @@ void check_view(const void* data, std::size_t element_bytes, std::size_t alignme
     base::fail("TensorView", "data", "a pointer to " + shape.to_string(), "a null pointer");
   }
   if (reinterpret_cast<std::uintptr_t>(data) % alignment != 0) {
-    base::fail("TensorView", "data", "an address that is a multiple of " + std::to_string(alignment),
-               "one that is not");
+    base::fail("TensorView", "data",
+               "an address that is a multiple of " + std::to_string(alignment), "one that is not");
   }
   // Offsets of the first and last element in memory, in bytes, must be numbers at all.
   std::int64_t low = 0;

@@ -18,8 +18,8 @@ constexpr std::int64_t kSumLanes = 16;  // of the row sum, whatever the CPU's ve
 // 2^(score·log₂e − reference). The product is made in double so that it is rounded once, after the
 // subtraction, as a fused multiply-add would: for scores of 10⁴ a product in float32 loses 10 bits.
 float power(float score, float reference) {
-  return std::exp2(static_cast<float>(static_cast<double>(score) * kLog2E -
-                                      static_cast<double>(reference)));
+  return std::exp2(
+      static_cast<float>(static_cast<double>(score) * kLog2E - static_cast<double>(reference)));
 }
 
 float largest_kept(const ScoreTile& tile, std::int64_t row) {
@@ -58,8 +58,7 @@ void online_softmax(const ScoreTile& tile, const SoftmaxRows& rows) {
     const float reference = std::max(
         old_reference, static_cast<float>(std::ceil(static_cast<double>(largest) * kLog2E)));
     // Equal references need no rescaling; −∞ − −∞ would be NaN.
-    rows.rescale[row] =
-        reference == old_reference ? 1.0F : std::exp2(old_reference - reference);
+    rows.rescale[row] = reference == old_reference ? 1.0F : std::exp2(old_reference - reference);
     rows.reference[row] = reference;
 
     float* scores = tile.values + row * tile.stride;
@@ -101,8 +100,7 @@ void drop(const ScoreTile& tile, const DropoutTile& dropout) {
     const std::uint32_t query = dropout.first_query + static_cast<std::uint32_t>(row);
     for (std::int64_t key = 0; key < tile.keys; key += 4) {
       const std::uint32_t group = (dropout.first_key + static_cast<std::uint32_t>(key)) / 4;
-      const auto words =
-          base::philox({group, query, dropout.head, dropout.sequence}, dropout.seed);
+      const auto words = base::philox({group, query, dropout.head, dropout.sequence}, dropout.seed);
       for (std::int64_t i = 0; i < std::min<std::int64_t>(4, tile.keys - key); ++i) {
         const bool dropped = words[static_cast<std::size_t>(i)] < threshold;
         values[key + i] = dropped ? 0.0F : values[key + i] * scale;

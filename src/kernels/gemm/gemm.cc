@@ -55,10 +55,14 @@ void multiply_add(std::int64_t rows, MatrixView a, const float* panel, std::int6
                   Accumulator& sums) {
   static_assert(kTileRows == 4);
   switch (rows) {
-    case 1: return multiply_add<1>(a, panel, depth, sums);
-    case 2: return multiply_add<2>(a, panel, depth, sums);
-    case 3: return multiply_add<3>(a, panel, depth, sums);
-    default: return multiply_add<4>(a, panel, depth, sums);
+    case 1:
+      return multiply_add<1>(a, panel, depth, sums);
+    case 2:
+      return multiply_add<2>(a, panel, depth, sums);
+    case 3:
+      return multiply_add<3>(a, panel, depth, sums);
+    default:
+      return multiply_add<4>(a, panel, depth, sums);
   }
 }
 
@@ -98,25 +102,25 @@ bool pack_panels(std::int64_t depth, std::int64_t columns, MatrixView b, float* 
 }
 
 void multiply(const Product& product) {
-  for_each_tile(product, [&](std::int64_t row, std::int64_t rows, const float* panel,
-                             Accumulator& sums) {
-    multiply_add(rows, product.a.from(row, 0), panel, product.depth, sums);
-  });
+  for_each_tile(product,
+                [&](std::int64_t row, std::int64_t rows, const float* panel, Accumulator& sums) {
+                  multiply_add(rows, product.a.from(row, 0), panel, product.depth, sums);
+                });
 }
 
 void multiply_selected(const Product& product, ByteMatrix keep) {
-  for_each_tile(product, [&](std::int64_t row, std::int64_t rows, const float* panel,
-                             Accumulator& sums) {
-    for (std::int64_t k = 0; k < product.depth; ++k) {
-      for (std::int64_t i = 0; i < rows; ++i) {
-        if (keep(row + i, k) == 0) continue;
-        const float factor = product.a(row + i, k);
-        for (std::int64_t j = 0; j < kPanelWidth; ++j) {
-          sums.values[i][j] += factor * panel[k * kPanelWidth + j];
-        }
-      }
-    }
-  });
+  for_each_tile(product,
+                [&](std::int64_t row, std::int64_t rows, const float* panel, Accumulator& sums) {
+                  for (std::int64_t k = 0; k < product.depth; ++k) {
+                    for (std::int64_t i = 0; i < rows; ++i) {
+                      if (keep(row + i, k) == 0) continue;
+                      const float factor = product.a(row + i, k);
+                      for (std::int64_t j = 0; j < kPanelWidth; ++j) {
+                        sums.values[i][j] += factor * panel[k * kPanelWidth + j];
+                      }
+                    }
+                  }
+                });
 }
 
 }  // namespace headwise::kernels

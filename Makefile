@@ -1,0 +1,50 @@
+# The front door: every target installs what it needs, then calls CMake or a script of scripts/.
+.DEFAULT_GOAL := help
+PREFIX ?= /usr/local
+JOBS := $(shell nproc 2>/dev/null || echo 2)
+FRAMEWORK_PYTHON := .venv/bin/python
+CPP_FILES = find include src tests examples -name '*.h' -o -name '*.cc'
+
+.PHONY: help demo test lint format sanitize golden install clean release
+
+help:  ## Show this list
+	@grep -E '^[a-z]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "make %-10s %s\n", $$1, $$2}'
+
+demo: release  ## Build and run a tour of what Headwise computes
+	build/release/examples/headwise_tour
+
+test:  ## Build and run all tests, warnings are errors
+	scripts/install.sh build test frameworks
+	scripts/run_tests.py dev
+
+sanitize:  ## Run the tests under AddressSanitizer + UBSan, the threaded ones under ThreadSanitizer
+	scripts/install.sh build test
+	scripts/run_tests.py asan tsan
+
+lint:  ## Check format, clang-tidy, include directions and Python syntax
+	scripts/install.sh build lint
+	$(CPP_FILES) | xargs clang-format --dry-run -Werror
+	cmake --preset release >/dev/null
+	find src examples -name '*.cc' ! -name '*_test.cc' | sort \
+	  | xargs -P $(JOBS) -n 1 clang-tidy -p build/release --quiet --warnings-as-errors='*'
+	scripts/check_includes.py
+	find scripts tests -name '*.py' | xargs python3 -m py_compile
+
+format:  ## Format all C++ files in place
+	scripts/install.sh lint
+	$(CPP_FILES) | xargs clang-format -i
+
+golden:  ## Recompute the golden files with the real frameworks
+	scripts/install.sh frameworks
+	$(FRAMEWORK_PYTHON) tests/golden/make_golden.py
+
+install: release  ## Install headers, library and CMake package below PREFIX (/usr/local)
+	cmake --install build/release --prefix "$(PREFIX)"
+
+clean:  ## Remove everything built; .venv stays
+	rm -rf build
+
+release:
+	scripts/install.sh build
+	cmake --preset release
+	cmake --build --preset release --parallel $(JOBS)

@@ -1,0 +1,21 @@
+include(GNUInstallDirs)
+include(CMakePackageConfigHelpers)
+
+set(package_dir ${CMAKE_INSTALL_LIBDIR}/cmake/headwise)
+
+install(TARGETS headwise EXPORT headwise-targets INCLUDES DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
+install(DIRECTORY ${PROJECT_SOURCE_DIR}/include/headwise DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}
+        FILES_MATCHING PATTERN "*.h")
+install(FILES ${PROJECT_SOURCE_DIR}/LICENSE DESTINATION ${CMAKE_INSTALL_DOCDIR})
+install(EXPORT headwise-targets NAMESPACE headwise:: DESTINATION ${package_dir})
+
+configure_package_config_file(
+  ${CMAKE_CURRENT_LIST_DIR}/headwise-config.cmake.in
+  ${PROJECT_BINARY_DIR}/headwise-config.cmake
+  INSTALL_DESTINATION ${package_dir})
+# Before 1.0 every minor version may change the interface.
+write_basic_package_version_file(
+  ${PROJECT_BINARY_DIR}/headwise-config-version.cmake COMPATIBILITY SameMinorVersion)
+install(FILES ${PROJECT_BINARY_DIR}/headwise-config.cmake
+              ${PROJECT_BINARY_DIR}/headwise-config-version.cmake
+        DESTINATION ${package_dir})

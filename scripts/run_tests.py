@@ -1,0 +1,104 @@
+#!/usr/bin/env python3
+"""Configures, builds and tests presets of CMakePresets.json, then counts the test cases.
+
+Usage: run_tests.py PRESET...
+The last line is "N passed, N failed" and nothing else. A suite that crashes or leaks counts as one
+failure more than its cases tell; so does a preset that does not build. Later presets still run.
+What passing suites print (errors and memory they measured) is shown before the count.
+"""
+
+from __future__ import annotations
+
+import os
+import pathlib
+import re
+import shutil
+import subprocess
+import sys
+import xml.etree.ElementTree as ElementTree
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+# What GoogleTest and rapidcheck say in every run.
+BOILERPLATE = re.compile(r"\[[ =\-A-Z]+\] |Running main|Using configuration|OK, passed|  YOU HAVE")
+
+
+def suite_cases(report: pathlib.Path) -> tuple[int, int, int]:
+    """Passed, failed and skipped cases in one of GoogleTest's XML files."""
+    passed = failed = skipped = 0
+    for case in ElementTree.parse(report).iter("testcase"):
+        if case.find("failure") is not None:
+            failed += 1
+        elif case.find("skipped") is not None or case.get("status") == "notrun":
+            skipped += 1
+        else:
+            passed += 1
+    return passed, failed, skipped
+
+
+def count(results: pathlib.Path) -> tuple[int, int, int]:
+    """Passed, failed and skipped cases of a ctest run; whatever is not a suite is one case."""
+    passed = failed = skipped = 0
+    for entry in ElementTree.parse(results / "ctest.xml").iter("testcase"):
+        report = results / f"{entry.get('name')}.xml"
+        succeeded = entry.get("status") == "run"
+        try:
+            cases = suite_cases(report)
+        except (FileNotFoundError, ElementTree.ParseError):
+            cases = (1, 0, 0) if succeeded else (0, 1, 0)
+        if not succeeded and cases[1] == 0:
+            cases = (cases[0], 1, cases[2])  # it crashed, leaked or never ended
+        passed, failed, skipped = (a + b for a, b in zip((passed, failed, skipped), cases))
+    return passed, failed, skipped
+
+
+def show_printed(results: pathlib.Path) -> None:
+    """Prints what passing suites printed; ctest itself shows the output of failing tests only."""
+    for entry in ElementTree.parse(results / "ctest.xml").iter("testcase"):
+        is_suite = (results / f"{entry.get('name')}.xml").exists()
+        if not is_suite or entry.get("status") != "run":
+            continue
+        lines = entry.findtext("system-out", "").splitlines()
+        lines = [line for line in lines if line.strip() and not BOILERPLATE.match(line)]
+        if lines:
+            print(f"\n── {entry.get('name')} printed", *lines, sep="\n")
+
+
+def run_preset(preset: str) -> tuple[int, int, int]:
+    results = ROOT / "build" / preset / "results"
+    shutil.rmtree(results, ignore_errors=True)  # an old report must not speak for a new crash
+    results.mkdir(parents=True)
+    jobs = str(os.cpu_count() or 1)
+    steps = [
+        ["cmake", "--preset", preset],
+        ["cmake", "--build", "--preset", preset, "--parallel", jobs],
+        ["ctest", "--preset", preset, "--output-junit", str(results / "ctest.xml"),
+         "--test-output-size-passed", "1000000"],
+    ]
+    for step in steps:
+        print(f"\n── {preset}: {' '.join(step)}", flush=True)
+        failed = subprocess.run(step, cwd=ROOT, check=False).returncode != 0
+        if failed and not (results / "ctest.xml").exists():
+            print(f"{preset}: failed before the tests could run", flush=True)
+            return 0, 1, 0
+    show_printed(results)
+    return count(results)
+
+
+def main() -> int:
+    presets = sys.argv[1:]
+    if not presets or presets[0].startswith("-"):
+        print(__doc__)
+        return 2
+    totals = (0, 0, 0)
+    summary = []
+    for preset in presets:
+        passed, failed, skipped = run_preset(preset)
+        summary.append(f"{preset}: {passed} cases passed, {failed} failed, {skipped} skipped")
+        totals = tuple(a + b for a, b in zip(totals, (passed, failed, skipped)))
+    print("", *summary, sep="\n")
+    print(f"{totals[0]} passed, {totals[1]} failed")
+    return 1 if totals[1] else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
