@@ -42,13 +42,14 @@ AttentionInputs checked_inputs(std::string_view function, const AttentionConfig&
   return inputs;
 }
 
+std::int64_t packed_sequences(const PackedLengths& packed) {
+  return packed.query.empty() ? 0 : static_cast<std::int64_t>(packed.query.size()) - 1;
+}
+
 ops::AttentionDims attention_dims(const AttentionConfig& config, const AttentionInputs& inputs,
                                   const ForwardOptions& options) {
   const int rank = inputs.query.rank();
-  const std::int64_t sequences =
-      options.packed
-          ? static_cast<std::int64_t>(std::max<std::size_t>(options.packed->query.size(), 1)) - 1
-          : 1;
+  const std::int64_t sequences = options.packed ? packed_sequences(*options.packed) : 1;
   return {.batch = rank == 3 ? inputs.query.extent(0) : 1,
           .queries = inputs.query.extent(rank - 2),
           .keys = inputs.key.extent(rank - 2) + sequences * config.extra_keys(),
@@ -60,7 +61,12 @@ ops::AttentionDims attention_dims(const AttentionConfig& config, const Attention
 }
 
 // The layer's options as the operation inside takes them.
-AttentionOptions attention_options(const AttentionConfig& config, const ForwardOptions& options) {
+AttentionOptions attention_options(std::string_view function, const AttentionConfig& config,
+                                   const AttentionInputs& inputs, const ForwardOptions& options) {
+  const std::int64_t batch = options.packed             ? packed_sequences(*options.packed)
+                             : inputs.query.rank() == 3 ? inputs.query.extent(0)
+                                                        : 1;
+  ops::check_sequence_ids(function, "options.sequence_ids", options.sequence_ids, batch);
   AttentionOptions inner{.mask = options.mask,
                          .bias = options.bias,
                          .scale = config.score_scale(),
@@ -76,7 +82,10 @@ AttentionOptions attention_options(const AttentionConfig& config, const ForwardO
     auto& keys = inner.packed->key;
     if (keys.empty()) keys = inner.packed->query;
     // Lengths that are wrong stay as they are: the check that follows shall quote the caller's.
-    if (std::is_sorted(keys.begin(), keys.end())) {
+    const bool plausible = !keys.empty() && keys.front() >= 0 &&
+                           keys.back() <= inputs.key.extent(0) &&
+                           std::is_sorted(keys.begin(), keys.end());
+    if (plausible) {
       for (std::size_t b = 0; b < keys.size(); ++b) {
         keys[b] += static_cast<std::int64_t>(b) * config.extra_keys();
       }
@@ -92,7 +101,7 @@ LayerPlan::LayerPlan(std::string_view function, const AttentionConfig& config,
     : inputs(checked_inputs(function, config, given, options.packed.has_value())),
       widths(config),
       attention(function, attention_dims(config, inputs, options),
-                attention_options(config, options)) {
+                attention_options(function, config, inputs, options)) {
   const int rank = inputs.query.rank();
   output_shape = rank == 3 ? Shape{inputs.query.extent(0), inputs.query.extent(1), config.outputs()}
                            : Shape{inputs.query.extent(0), config.outputs()};

@@ -90,14 +90,20 @@ std::string replaced(std::string text, const std::string& from, const std::strin
   return place == std::string::npos ? text : text.replace(place, from.size(), to);
 }
 
-std::int64_t head_size(const char* function, const char* argument, std::int64_t features,
-                       std::int64_t heads) {
-  if (heads < 1) base::fail(function, "num_heads", "a number ≥ 1", std::to_string(heads));
-  if (features < 1 || features % heads != 0) {
-    base::fail(function, argument, "a multiple of num_heads = " + std::to_string(heads),
-               std::to_string(features));
+struct NamedSize {
+  const char* name;
+  std::int64_t value;
+};
+
+std::int64_t head_size(const char* function, const NamedSize& features, const NamedSize& heads) {
+  if (heads.value < 1)
+    base::fail(function, heads.name, "a number ≥ 1", std::to_string(heads.value));
+  if (features.value < 1 || features.value % heads.value != 0) {
+    base::fail(function, features.name,
+               std::string("a multiple of ") + heads.name + " = " + std::to_string(heads.value),
+               std::to_string(features.value));
   }
-  return features / heads;
+  return features.value / heads.value;
 }
 
 }  // namespace
@@ -105,7 +111,8 @@ std::int64_t head_size(const char* function, const char* argument, std::int64_t 
 AttentionConfig torch(const Torch& options) {
   AttentionConfig config;
   config.num_heads = options.num_heads;
-  config.key_dim = head_size("presets::torch", "embed_dim", options.embed_dim, options.num_heads);
+  config.key_dim = head_size("presets::torch", {"embed_dim", options.embed_dim},
+                             {"num_heads", options.num_heads});
   config.query_features = options.embed_dim;
   config.key_features = options.kdim.value_or(options.embed_dim);
   config.value_features = options.vdim.value_or(options.embed_dim);
@@ -165,7 +172,8 @@ AttentionWeights flax_weights(const AttentionConfig& config, const TensorMap& te
 AttentionConfig d2l(const D2l& options) {
   AttentionConfig config;
   config.num_heads = options.num_heads;
-  config.key_dim = head_size("presets::d2l", "num_hiddens", options.num_hiddens, options.num_heads);
+  config.key_dim = head_size("presets::d2l", {"num_hiddens", options.num_hiddens},
+                             {"num_heads", options.num_heads});
   config.query_features = options.num_hiddens;
   config.use_bias = options.bias;
   config.dropout = options.dropout;
@@ -201,7 +209,7 @@ AttentionWeights d2l_weights(const AttentionConfig& config, const TensorMap& ten
 AttentionConfig paper(std::int64_t d_model, std::int64_t heads) {
   AttentionConfig config;
   config.num_heads = heads;
-  config.key_dim = head_size("presets::paper", "d_model", d_model, heads);
+  config.key_dim = head_size("presets::paper", {"d_model", d_model}, {"heads", heads});
   config.query_features = d_model;
   config.use_bias = false;
   return config;

@@ -18,6 +18,14 @@ std::int64_t limit_or_unlimited(std::optional<std::int64_t> limit) {
   return limit ? std::min(*limit, kUnlimited) : kUnlimited;
 }
 
+// window() checks this too, but a Mask is a plain struct that anyone may fill.
+void check_window(std::string_view function, const char* side, std::optional<std::int64_t> count) {
+  if (count && *count < 0) {
+    base::fail(function, "options.mask", std::string("a count ≥ 0 on the ") + side,
+               std::to_string(*count));
+  }
+}
+
 using IndexView = TensorView<const std::int64_t>;
 
 // One number per sequence, each within 0 … limit(sequence).
@@ -44,6 +52,8 @@ ResolvedMask::ResolvedMask(std::string_view function, const Mask& mask, ScoreSha
     : shape_(std::move(shape)),
       left_(limit_or_unlimited(mask.left)),
       right_(limit_or_unlimited(mask.right)) {
+  check_window(function, "left", mask.left);
+  check_window(function, "right", mask.right);
   resolve_lengths(function, mask);
   resolve_positions(function, mask);
   resolve_segments(function, mask);

@@ -113,8 +113,7 @@ AttentionResult attention(const ConstView& query, const ConstView& key, const Co
   const AttentionInputs inputs{query, key, value};
   const AttentionDims dims = checked_dims(kFunction, inputs, options);
   const Shape shape = output_shape(dims, options, query.rank());
-  ops::check_output(kFunction, options.out, shape,
-                    {{"query", query}, {"key", key}, {"value", value}});
+  ops::check_output(kFunction, options.out, shape, {inputs, options.mask, options.bias});
   const AttentionPlan plan(kFunction, dims, options);
 
   Lease lease(kFunction, options.context);

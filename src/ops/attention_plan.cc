@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <string>
 
 #include "base/check.h"
@@ -106,18 +107,27 @@ Dropout complete_dropout(std::string_view function, Dropout dropout, std::int64_
     base::fail(function, "options.dropout.probability", "a number in [0, 1)",
                base::to_string(static_cast<double>(dropout.probability)));
   }
+  check_sequence_ids(function, "options.dropout.sequence_ids", dropout.sequence_ids, batch);
   if (dropout.sequence_ids.empty()) {
     for (std::int64_t b = 0; b < batch; ++b) dropout.sequence_ids.push_back(b);
-  }
-  if (static_cast<std::int64_t>(dropout.sequence_ids.size()) != batch) {
-    base::fail(function, "options.dropout.sequence_ids",
-               std::to_string(batch) + " ids, one for each sequence",
-               std::to_string(dropout.sequence_ids.size()));
   }
   return dropout;
 }
 
 }  // namespace
+
+void check_sequence_ids(std::string_view function, std::string_view argument,
+                        const std::vector<std::int64_t>& ids, std::int64_t batch) {
+  if (!ids.empty() && static_cast<std::int64_t>(ids.size()) != batch) {
+    base::fail(function, argument, std::to_string(batch) + " ids, one for each sequence",
+               std::to_string(ids.size()));
+  }
+  for (const std::int64_t id : ids) {
+    if (id < 0 || id > std::numeric_limits<std::uint32_t>::max()) {
+      base::fail(function, argument, "ids within 0 … 2^32 − 1", std::to_string(id));
+    }
+  }
+}
 
 AttentionPlan::AttentionPlan(std::string_view function, const AttentionDims& dims_,
                              const AttentionOptions& options)

@@ -55,6 +55,10 @@ struct AttentionDims {
   bool batched = true;  // whether results have a batch axis
 };
 
+// Throws ArgumentError unless there are no ids, or one for every sequence that the hash can hold.
+void check_sequence_ids(std::string_view function, std::string_view argument,
+                        const std::vector<std::int64_t>& ids, std::int64_t batch);
+
 struct RowBlock {
   std::int64_t sequence = 0;
   std::int64_t row = 0;

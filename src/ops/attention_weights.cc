@@ -68,8 +68,10 @@ std::vector<std::int64_t> checked_selection(std::string_view function, const cha
 
 WeightsRequest checked_request(std::string_view function, const AttentionPlan& plan,
                                WeightsRequest request) {
-  if (request.top_k < 0) {
-    base::fail(function, "options.weights.top_k", "a number ≥ 0", std::to_string(request.top_k));
+  constexpr std::int64_t kMostTop = std::int64_t{1} << 31;  // more than any row has keys
+  if (request.top_k < 0 || request.top_k > kMostTop) {
+    base::fail(function, "options.weights.top_k", "a number within 0 … 2^31",
+               std::to_string(request.top_k));
   }
   request.heads = checked_selection(function, "options.weights.heads", std::move(request.heads),
                                     plan.dims.heads);

@@ -1,7 +1,10 @@
 // Whether two views may share memory.
 #pragma once
 
+#include <algorithm>
+#include <array>
 #include <cstdint>
+#include <cstdlib>
 #include <functional>
 
 #include "headwise/tensor.h"
@@ -32,11 +35,25 @@ bool may_overlap(const TensorView<A>& a, const TensorView<B>& b) {
   return before(x.begin, y.end) && before(y.begin, x.end);
 }
 
-// Whether an element may be reached by two different indices, which an output must not allow.
+// Whether an element may be reached by two different indices, which an output must not allow. Axes
+// that nest, each one's step being longer than all that the smaller ones reach, cannot do that.
 template <typename T>
-bool repeats_elements(const TensorView<T>& view) {
+bool may_repeat_elements(const TensorView<T>& view) {
+  struct Axis {
+    std::int64_t step;
+    std::int64_t extent;
+  };
+  std::array<Axis, kMaxRank> axes{};
+  std::size_t count = 0;
   for (int axis = 0; axis < view.rank(); ++axis) {
-    if (view.extent(axis) > 1 && view.stride(axis) == 0) return true;
+    if (view.extent(axis) > 1) axes[count++] = {std::abs(view.stride(axis)), view.extent(axis)};
+  }
+  std::sort(axes.begin(), axes.begin() + static_cast<std::ptrdiff_t>(count),
+            [](const Axis& a, const Axis& b) { return a.step < b.step; });
+  std::int64_t reach = 0;
+  for (std::size_t i = 0; i < count; ++i) {
+    if (axes[i].step <= reach) return true;
+    reach += (axes[i].extent - 1) * axes[i].step;
   }
   return false;
 }
