@@ -152,9 +152,8 @@ AttentionResult MultiHeadAttention::forward(const AttentionInputs& inputs,
   constexpr const char* kFunction = "MultiHeadAttention::forward";
   const AttentionConfig& config = state_->config;
   const LayerPlan plan(kFunction, config, inputs, options);
-  ops::check_output(
-      kFunction, options.out, plan.output_shape,
-      {{"query", plan.inputs.query}, {"key", plan.inputs.key}, {"value", plan.inputs.value}});
+  ops::check_output(kFunction, options.out, plan.output_shape,
+                    {plan.inputs, options.mask, options.bias});
 
   Lease lease(kFunction, options.context);
   runtime::ScratchPlan scratch;
