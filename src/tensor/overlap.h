@@ -2,10 +2,10 @@
 #pragma once
 
 #include <algorithm>
-#include <array>
 #include <cstdint>
 #include <cstdlib>
 #include <functional>
+#include <vector>
 
 #include "headwise/tensor.h"
 
@@ -43,17 +43,15 @@ bool may_repeat_elements(const TensorView<T>& view) {
     std::int64_t step;
     std::int64_t extent;
   };
-  std::array<Axis, kMaxRank> axes{};
-  std::size_t count = 0;
+  std::vector<Axis> axes;
   for (int axis = 0; axis < view.rank(); ++axis) {
-    if (view.extent(axis) > 1) axes[count++] = {std::abs(view.stride(axis)), view.extent(axis)};
+    if (view.extent(axis) > 1) axes.push_back({std::abs(view.stride(axis)), view.extent(axis)});
   }
-  std::sort(axes.begin(), axes.begin() + static_cast<std::ptrdiff_t>(count),
-            [](const Axis& a, const Axis& b) { return a.step < b.step; });
+  std::sort(axes.begin(), axes.end(), [](const Axis& a, const Axis& b) { return a.step < b.step; });
   std::int64_t reach = 0;
-  for (std::size_t i = 0; i < count; ++i) {
-    if (axes[i].step <= reach) return true;
-    reach += (axes[i].extent - 1) * axes[i].step;
+  for (const Axis& axis : axes) {
+    if (axis.step <= reach) return true;
+    reach += (axis.extent - 1) * axis.step;
   }
   return false;
 }
