@@ -46,8 +46,9 @@ WeightsRequest top_k_weights(std::int64_t k);                         // (B,Hq,T
 WeightsRequest weight_statistics();                                   // (B,Hq,T) each
 WeightsRequest operator|(WeightsRequest a, const WeightsRequest& b);  // both at once
 
-// Every entry is kept or dropped by a hash of (seed, sequence id, head, query position, key), so the
-// choice depends on neither threads nor the batch around it. Kept entries are scaled by 1/(1−p).
+// Every entry is kept or dropped by a hash of (seed, sequence id, head, query position, key), so
+// the choice depends on neither threads nor the batch around it. Kept entries are scaled by
+// 1/(1−p).
 struct Dropout {
   float probability = 0.0F;
   std::uint64_t seed = 0;

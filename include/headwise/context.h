@@ -11,9 +11,9 @@ class ContextState;
 }
 
 // Give the same Context to call after call: its threads stay alive and its scratch is reused, so a
-// call that fits needs no allocation for its inner work. One call at a time may use a Context; a second one
-// that arrives meanwhile gets an ArgumentError. Calls without a Context make one for themselves.
-// Results do not depend on the thread count, bit for bit.
+// call that fits needs no allocation for its inner work. One call at a time may use a Context; a
+// second one that arrives meanwhile gets an ArgumentError. Calls without a Context make one for
+// themselves. Results do not depend on the thread count, bit for bit.
 class Context {
  public:
   Context();                      // as many threads as the process may use CPUs

@@ -1,6 +1,6 @@
 // Headwise: multi-head attention for the CPU. Include this and nothing else.
 //
-//   config + weights ──► MultiHeadAttention ──forward──► AttentionResult ──backward──► LayerGradients
+//   config, weights ──► MultiHeadAttention ──forward──► AttentionResult ──backward──► LayerGradients
 //   q, k, v views ─────► attention ───────────────────► AttentionResult ──attention_backward──► …
 #pragma once
 

@@ -38,7 +38,8 @@ struct Segments {
 struct Mask {
   std::optional<std::int64_t> left;   // keys before the query's position; none = unlimited
   std::optional<std::int64_t> right;  // keys after it; causal = 0
-  // Position of each sequence's query 0: unsaid, an alignment, or absolute offsets (1 or B of them).
+  // Position of each sequence's query 0: unsaid, an alignment, or absolute offsets (1 or B of
+  // them).
   std::variant<std::monostate, Alignment, std::vector<std::int64_t>> positions;
   std::vector<SharedView<std::int64_t>> key_lengths;    // (B) or (B,T), of keys that are there
   std::vector<SharedView<std::int64_t>> query_lengths;  // (B), of queries that are there

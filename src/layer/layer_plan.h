@@ -47,8 +47,9 @@ struct LayerPlan {
     return heads(data, width, attention.dims.keys, attention.dims.kv_heads);
   }
 
-  // Calls visit(input rows, stored rows) for the caller's keys or values and their projections, which the
-  // extra keys of every sequence interrupt. One visit, or one per sequence of a packed batch.
+  // Calls visit(input rows, stored rows) for the caller's keys or values and their projections,
+  // which the extra keys of every sequence interrupt. One visit, or one per sequence of a packed
+  // batch.
   template <typename In, typename Stored, typename Visit>
   void for_each_key_piece(const ops::Rows<In>& input, Stored* stored, std::int64_t width,
                           Visit visit) const;

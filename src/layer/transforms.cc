@@ -27,8 +27,9 @@ void fold_into(const ConstView& map, const ConstView& shift, Tensor& kernel, Ten
   kernel = linear(map, kernel);
 }
 
-// Rank of the product of two factors a (m × k) and b (n × k) as a·bᵀ, in float64 and without forming
-// it: Gram–Schmidt with pivoting on the columns of a gives a = q·r, and the rank is that of r·bᵀ.
+// Rank of the product of two factors a (m × k) and b (n × k) as a·bᵀ, in float64 and without
+// forming it: Gram–Schmidt with pivoting on the columns of a gives a = q·r, and the rank is that of
+// r·bᵀ.
 using Columns = std::vector<std::vector<double>>;
 
 Columns columns_of(const ConstView& matrix) {

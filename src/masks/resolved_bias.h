@@ -19,8 +19,9 @@ class ResolvedBias {
 
   [[nodiscard]] bool none() const { return parts_.empty(); }
 
-  // Writes the sum of all biases to `sum`. Where one is −∞ the place is masked instead: 0 in `sum` and in `keep`,
-  // which is filled if the tile was Full. Both row-major with `stride`. Returns the tile's kind.
+  // Writes the sum of all biases to `sum`. Where one is −∞ the place is masked instead: 0 in `sum`
+  // and in `keep`, which is filled if the tile was Full. Both row-major with `stride`. Returns the
+  // tile's kind.
   TileKind tile(const TileRange& range, TileKind kind, float* sum, std::uint8_t* keep,
                 std::int64_t stride) const;
 

@@ -21,7 +21,8 @@ struct KeyRange {
 
 class ResolvedMask {
  public:
-  // Throws ArgumentError on behalf of `function` if the mask does not fit. Borrows the mask's arrays.
+  // Throws ArgumentError on behalf of `function` if the mask does not fit. Borrows the mask's
+  // arrays.
   ResolvedMask(std::string_view function, const Mask& mask, ScoreShape shape);
 
   // Position of a sequence's query 0 among its keys.

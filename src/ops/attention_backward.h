@@ -76,8 +76,9 @@ class AttentionBackward {
   std::size_t delta_;
 };
 
-// Gradients of the biases, reduced straight to their own shapes: one more pass over the scores for each, in
-// which a task owns some rows of the bias and adds all that is broadcast onto them in a fixed order.
+// Gradients of the biases, reduced straight to their own shapes: one more pass over the scores for
+// each, in which a task owns some rows of the bias and adds all that is broadcast onto them in a
+// fixed order.
 class BiasGradient {
  public:
   BiasGradient(const AttentionPlan& plan, const std::vector<Bias>& biases,

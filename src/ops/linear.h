@@ -82,8 +82,9 @@ void linear(const runtime::Lease& lease, const LinearCall& call);
 // Scratch numbers per worker that linear_weight_gradient needs.
 std::int64_t linear_gradient_scratch(std::int64_t outputs);
 
-// kernel_gradient += xᵀ·dy, bias_gradient += Σ dy (if not null). A row of dy that is all zero takes no part, so what
-// x holds there, NaN for a masked key, does not matter. `used` has room for a byte per row.
+// kernel_gradient += xᵀ·dy, bias_gradient += Σ dy (if not null). A row of dy that is all zero takes
+// no part, so what x holds there, NaN for a masked key, does not matter. `used` has room for a byte
+// per row.
 struct LinearGradientCall {
   ConstRows x;
   ConstRows dy;                      // as many rows as x

@@ -21,8 +21,8 @@ class ThreadPool {
   ThreadPool& operator=(const ThreadPool&) = delete;
 
   [[nodiscard]] int threads() const { return threads_; }
-  // Makes sure that the threads are there, again after a fork. If the system refuses some of them, the
-  // others do their work.
+  // Makes sure that the threads are there, again after a fork. If the system refuses some of them,
+  // the others do their work.
   void start();
   // Runs tasks 0 … count−1 on the calling thread and the others, and waits for all of them.
   void run(std::int64_t count, TaskRef task) noexcept;

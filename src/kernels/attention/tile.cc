@@ -15,8 +15,9 @@ constexpr double kLog2E = std::numbers::log2e;
 constexpr float kInfinity = std::numeric_limits<float>::infinity();
 constexpr std::int64_t kSumLanes = 16;  // of the row sum, whatever the CPU's vectors are
 
-// 2^(score·log₂e − reference), in double until the end: for scores of 10⁴ a product in float32 loses
-// 10 bits, and an exponent of −100 rounded to float32 another 5. (15% slower than exp2 of a float.)
+// 2^(score·log₂e − reference), in double until the end: for scores of 10⁴ a product in float32
+// loses 10 bits, and an exponent of −100 rounded to float32 another 5. (15% slower than exp2 of a
+// float.)
 float power(float score, float reference) {
   return static_cast<float>(
       std::exp2(static_cast<double>(score) * kLog2E - static_cast<double>(reference)));

@@ -4,7 +4,8 @@
 //                                   └────normalise (weights, backward)──► P
 //
 // The reference of a row is an integer, ceil(largest score · log₂e): moving it rescales what was
-// summed so far by a power of two, which is exact. So it does not matter when, or how often, it moves.
+// summed so far by a power of two, which is exact. So it does not matter when, or how often, it
+// moves.
 #pragma once
 
 #include <cstdint>

@@ -57,8 +57,8 @@ struct Product {
 
 void multiply(const Product& product);
 
-// The same, but a term whose `keep` (rows × depth) is 0 does not take part, even where B is not finite and
-// zero times it would be NaN. Slow; for tiles that are partly masked over such data.
+// The same, but a term whose `keep` (rows × depth) is 0 does not take part, even where B is not
+// finite and zero times it would be NaN. Slow; for tiles that are partly masked over such data.
 void multiply_selected(const Product& product, ByteMatrix keep);
 
 }  // namespace headwise::kernels

@@ -41,7 +41,8 @@ void normalise_vector_backward(const NormRule& rule, std::int64_t size, const fl
                                const float* scale, float* dy_dx, float* scale_gradient) {
   if (std::all_of(dy_dx, dy_dx + size, [](float g) { return g == 0.0F; })) return;
   const Moments m = moments(rule, size, x);
-  // With u = (x − mean) / deviation and g = scale ∘ dy:  dx = (g − mean(g) − u·mean(g∘u)) / deviation.
+  // With u = (x − mean) / deviation and g = scale ∘ dy:  dx = (g − mean(g) − u·mean(g∘u)) /
+  // deviation.
   double sum_g = 0.0;
   double sum_gu = 0.0;
   for (std::int64_t i = 0; i < size; ++i) {
