@@ -38,10 +38,10 @@ struct WeightsRequest {
 };
 
 WeightsRequest no_weights();
-WeightsRequest all_weights();                                     // (B,Hq,T,S)
-WeightsRequest averaged_weights();                                // (B,T,S), mean over heads
-WeightsRequest selected_weights(std::vector<std::int64_t> heads,  // (B,|heads|,|rows|,S)
-                                std::vector<std::int64_t> rows);
+WeightsRequest all_weights();       // (B,Hq,T,S)
+WeightsRequest averaged_weights();  // (B,T,S), mean over heads
+// (B,|heads|,|rows|,S); an empty list means all.
+WeightsRequest selected_weights(std::vector<std::int64_t> heads, std::vector<std::int64_t> rows);
 WeightsRequest top_k_weights(std::int64_t k);                         // (B,Hq,T,k)
 WeightsRequest weight_statistics();                                   // (B,Hq,T) each
 WeightsRequest operator|(WeightsRequest a, const WeightsRequest& b);  // both at once
@@ -98,6 +98,7 @@ struct AttentionResult {
 AttentionResult attention(const ConstView& query, const ConstView& key, const ConstView& value,
                           const AttentionOptions& options = {});
 
+// Views: what they look at must outlive the call.
 struct AttentionInputs {
   ConstView query;
   ConstView key = {};    // query, if not given
@@ -112,7 +113,7 @@ struct AttentionGradients {
 };
 
 struct BackwardOptions {
-  bool bias_gradient = false;  // costs one more pass over the scores
+  bool bias_gradient = false;  // costs one more pass over the scores for each bias
 };
 
 // `options` as forward had them; if they bring `out`, it must still hold forward's output.

@@ -27,7 +27,8 @@ class Context {
   [[nodiscard]] int threads() const noexcept;
   [[nodiscard]] std::size_t scratch_bytes() const noexcept;  // held for the next call
 
-  [[nodiscard]] runtime::ContextState& state() noexcept { return *state_; }  // for the library
+  // For the library. Null after a move.
+  [[nodiscard]] runtime::ContextState* state() noexcept { return state_.get(); }
 
  private:
   std::unique_ptr<runtime::ContextState> state_;

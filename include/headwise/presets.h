@@ -1,4 +1,4 @@
-// The conventions of other libraries, one call each: a configuration, and weights from their names
+// The conventions of other libraries, one call each: configurations, and weights from their names
 // and layouts. The maps hold what the framework itself stores, under its own names.
 #pragma once
 
@@ -27,8 +27,23 @@ AttentionConfig torch(const Torch& options);
 // out_proj.weight, out_proj.bias; bias_k, bias_v.
 AttentionWeights torch_weights(const AttentionConfig& config, const TensorMap& tensors);
 
-// keras.layers.MultiHeadAttention and GroupQueryAttention use Headwise's own names: fill an
-// AttentionConfig. Weights: query/kernel (Dq,H,dk), query/bias (H,dk), key/…, value/…, gate/…,
+// keras.layers.MultiHeadAttention(num_heads, key_dim, …), built on inputs of these features; with
+// num_key_value_heads, keras.layers.GroupQueryAttention.
+struct Keras {
+  std::int64_t num_heads = 0;
+  std::int64_t key_dim = 0;
+  std::optional<std::int64_t> value_dim = {};  // key_dim
+  float dropout = 0.0F;
+  bool use_bias = true;
+  std::optional<std::int64_t> output_shape = {};  // query_features; of several axes: their product
+  bool use_gate = false;
+  std::optional<std::int64_t> num_key_value_heads = {};  // num_heads
+  std::int64_t query_features = 0;
+  std::optional<std::int64_t> value_features = {};  // query_features
+  std::optional<std::int64_t> key_features = {};    // value_features, as Keras's key is its value
+};
+AttentionConfig keras(const Keras& options);
+// query/kernel (Dq,H,dk), query/bias (H,dk), key/…, value/…, gate/…,
 // attention_output/kernel (H,dv,Do), attention_output/bias (Do).
 AttentionWeights keras_weights(const AttentionConfig& config, const TensorMap& tensors);
 

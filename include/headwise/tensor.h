@@ -128,9 +128,14 @@ class BasicTensor {
   BasicTensor() : shape_{0} {}
   explicit BasicTensor(const Shape& shape);  // zeros
   BasicTensor(const BasicTensor& other);
-  BasicTensor(BasicTensor&& other) noexcept = default;
+  BasicTensor(BasicTensor&& other) noexcept  // leaves an empty tensor behind
+      : shape_(std::exchange(other.shape_, Shape{0})), data_(std::move(other.data_)) {}
   BasicTensor& operator=(const BasicTensor& other);
-  BasicTensor& operator=(BasicTensor&& other) noexcept = default;
+  BasicTensor& operator=(BasicTensor&& other) noexcept {
+    shape_ = std::exchange(other.shape_, Shape{0});
+    data_ = std::move(other.data_);
+    return *this;
+  }
   ~BasicTensor() = default;
 
   static BasicTensor zeros(const Shape& shape) { return BasicTensor(shape); }
@@ -194,6 +199,10 @@ class SharedView {
       : view_(tensor) {}               // NOLINT(google-explicit-constructor)
   SharedView(BasicTensor<T>&& tensor)  // NOLINT(google-explicit-constructor)
       : owner_(std::make_shared<const BasicTensor<T>>(std::move(tensor))), view_(*owner_) {}
+  // NOLINTNEXTLINE(google-explicit-constructor): lengths and ids often come in a vector
+  SharedView(const std::vector<T>& values) requires(!std::is_same_v<T, bool>)
+      : SharedView(BasicTensor<T>::copy_of_values({static_cast<std::int64_t>(values.size())},
+                                                  std::span<const T>(values))) {}
   SharedView(std::initializer_list<T> values)
       : SharedView(BasicTensor<T>::from({static_cast<std::int64_t>(values.size())}, values)) {}
 

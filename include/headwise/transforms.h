@@ -1,4 +1,5 @@
-// What the factorisation of a head allows, exactly: its scores depend on W_q·W_kᵀ alone.
+// What the factorisation of a head allows, exactly: without biases and normalisation, its scores
+// depend on W_q·W_kᵀ alone.
 #pragma once
 
 #include <cstdint>
@@ -26,6 +27,7 @@ struct MergedScores {
   Tensor matrix;          // W_q·W_kᵀ of the head, (Dq, Dk)
   std::int64_t rank = 0;  // numerical; at most key_dim
 };
+// Not for layers with qk_norm.
 MergedScores merged_scores(const LayerParts& layer, std::int64_t head);
 
 // A query projection that meets the raw key inputs: query' = query·kernel + bias, seen as

@@ -35,7 +35,8 @@ struct AttentionWeights {
   Tensor extra_key;      // (Hkv·dk), of add_bias_kv
   Tensor extra_value;    // (Hkv·dv)
 
-  // Kernels by the initialiser, biases zero, norm scales one.
+  // Kernels by the initialiser, biases zero, norm scales one, extra keys and values normal with
+  // deviation 1/√size. Zeros means all of them.
   static AttentionWeights initialise(const AttentionConfig& config, Initializer initializer,
                                      std::uint64_t seed);
   static AttentionWeights glorot(const AttentionConfig& config, std::uint64_t seed) {

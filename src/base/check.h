@@ -1,4 +1,4 @@
-// Checks at the boundary. Everything behind it may assume sound arguments and asserts them.
+// Checks at the boundary. Everything behind it may assume sound arguments.
 #pragma once
 
 #include <cstdint>

@@ -16,13 +16,21 @@ namespace {
 using layer::LayerPlan;
 using Lease = runtime::Lease;
 
-void check_saved(const char* function, const LayerPlan& plan, const AttentionResult& forward,
-                 bool gates) {
+// A result of another layer, or of another call, would give gradients that look right and are not.
+void check_saved(const char* function, const layer::LayerState& state, const LayerPlan& plan,
+                 const AttentionResult& forward) {
   if (!forward.saved) {
     base::fail(function, "forward", "a result of forward with save_for_backward = true",
                "one without saved activations");
   }
   const SavedForward& saved = *forward.saved;
+  if (saved.layer != &state) base::fail(function, "forward", "a result of this layer", "another's");
+  const Dropout& dropout = plan.attention.dropout;
+  if (saved.dropout != dropout.probability || saved.dropout_seed != dropout.seed) {
+    base::fail(function, "options", "training and dropout_seed as forward had them",
+               dropout.probability > 0.0F ? "seed " + std::to_string(dropout.seed)
+                                          : std::string("no dropout"));
+  }
   const auto check = [&](const char* what, const Tensor& tensor, const Shape& expected) {
     if (tensor.shape() != expected) {
       base::fail(function, "forward",
@@ -34,8 +42,6 @@ void check_saved(const char* function, const LayerPlan& plan, const AttentionRes
   const ops::AttentionDims& dims = plan.attention.dims;
   check("queries", saved.query, {plan.query_rows(), plan.widths.query});
   check("keys", saved.key, {plan.stored_keys(), plan.widths.key});
-  check("values", saved.value, {plan.stored_keys(), plan.widths.value});
-  if (gates) check("gate", saved.gate, {plan.query_rows(), plan.widths.heads});
   const Shape rows = plan.attention.row_shape(dims.heads, dims.queries, -1);
   check("row_reference", forward.row_reference, rows);
   check("row_sum", forward.row_sum, rows);
@@ -266,9 +272,10 @@ LayerGradients MultiHeadAttention::backward(const AttentionInputs& inputs,
                                             const ForwardOptions& options,
                                             const BackwardOptions& backward) const {
   constexpr const char* kFunction = "MultiHeadAttention::backward";
+  layer::require_layer(kFunction, state_.get());
   const AttentionConfig& config = state_->config;
   const LayerPlan plan(kFunction, config, inputs, options);
-  check_saved(kFunction, plan, forward, config.use_gate);
+  check_saved(kFunction, *state_, plan, forward);
   if (output_gradient.shape() != plan.output_shape) {
     base::fail(kFunction, "output_gradient", "shape " + plan.output_shape.to_string(),
                output_gradient.shape().to_string());

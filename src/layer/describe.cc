@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <string>
 
+#include "base/check.h"
 #include "headwise/weights.h"
 
 namespace headwise {
@@ -31,7 +32,9 @@ WeightTable describe(const AttentionConfig& config) {
     if (!field.present(config)) continue;
     const Shape flat = field.flat_shape(config);
     table.rows.push_back({field.name, field.head_shape(config), flat, flat.element_count()});
-    table.total += flat.element_count();
+    const auto total = base::checked_add(table.total, flat.element_count());
+    if (!total) base::fail("describe", "config", "a number of weights that fits 64 bits", "more");
+    table.total = *total;
   }
   return table;
 }

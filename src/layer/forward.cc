@@ -150,6 +150,7 @@ void project_inputs(const Lease& lease, const LayerPlan& plan, const layer::Laye
 AttentionResult MultiHeadAttention::forward(const AttentionInputs& inputs,
                                             const ForwardOptions& options) const {
   constexpr const char* kFunction = "MultiHeadAttention::forward";
+  layer::require_layer(kFunction, state_.get());
   const AttentionConfig& config = state_->config;
   const LayerPlan plan(kFunction, config, inputs, options);
   ops::check_output(kFunction, options.out, plan.output_shape,
@@ -186,6 +187,11 @@ AttentionResult MultiHeadAttention::forward(const AttentionInputs& inputs,
   project_rows(lease,
                ops::dense_rows<const float>(a.gated, out.outer, out.inner, plan.widths.heads),
                w.output_kernel, state_->output_panels, w.output_bias, out);
+  if (activation_plan.saved) {
+    activation_plan.saved->layer = state_.get();
+    activation_plan.saved->dropout = plan.attention.dropout.probability;
+    activation_plan.saved->dropout_seed = plan.attention.dropout.seed;
+  }
   result.saved = activation_plan.saved;
   return result;
 }

@@ -79,16 +79,12 @@ AttentionOptions attention_options(std::string_view function, const AttentionCon
                      options.sequence_ids};
   }
   if (inner.packed && config.extra_keys() > 0) {
+    // Checked here as the caller gave them, before the extra keys move them apart.
+    ops::check_packed(function, *inner.packed, inputs.query.extent(0), inputs.key.extent(0));
     auto& keys = inner.packed->key;
     if (keys.empty()) keys = inner.packed->query;
-    // Lengths that are wrong stay as they are: the check that follows shall quote the caller's.
-    const bool plausible = !keys.empty() && keys.front() >= 0 &&
-                           keys.back() <= inputs.key.extent(0) &&
-                           std::is_sorted(keys.begin(), keys.end());
-    if (plausible) {
-      for (std::size_t b = 0; b < keys.size(); ++b) {
-        keys[b] += static_cast<std::int64_t>(b) * config.extra_keys();
-      }
+    for (std::size_t b = 0; b < keys.size(); ++b) {
+      keys[b] += static_cast<std::int64_t>(b) * config.extra_keys();
     }
   }
   return inner;

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 
+#include "base/check.h"
 #include "headwise/layer.h"
 #include "kernels/norm/norm.h"
 #include "layer/layer_plan.h"
@@ -14,6 +15,9 @@ namespace headwise {
 
 // A forward's activations, kept for its backward.
 struct SavedForward {
+  const void* layer = nullptr;  // whose forward it was
+  float dropout = 0.0F;
+  std::uint64_t dropout_seed = 0;
   Tensor query_raw;  // before normalisation; empty without it
   Tensor key_raw;
   Tensor query;  // projected rows; keys and values with the extra ones
@@ -37,6 +41,11 @@ struct LayerState {
             scale.data()};
   }
 };
+
+// Throws ArgumentError for a layer that was moved from.
+inline void require_layer(const char* function, const LayerState* state) {
+  if (state == nullptr) base::fail(function, "layer", "a layer", "one that was moved from");
+}
 
 // Null where a layer has no such bias.
 inline const float* bias_data(const Tensor& bias) {

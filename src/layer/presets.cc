@@ -158,6 +158,23 @@ AttentionWeights torch_weights(const AttentionConfig& config, const TensorMap& t
   return weights;
 }
 
+AttentionConfig keras(const Keras& options) {
+  AttentionConfig config;
+  config.num_heads = options.num_heads;
+  config.num_kv_heads = options.num_key_value_heads;
+  config.key_dim = options.key_dim;
+  config.value_dim = options.value_dim;
+  config.query_features = options.query_features;
+  config.value_features = options.value_features.value_or(options.query_features);
+  config.key_features = options.key_features.value_or(*config.value_features);
+  config.output_features = options.output_shape;
+  config.use_bias = options.use_bias;
+  config.use_gate = options.use_gate;
+  config.dropout = options.dropout;
+  validate(config);
+  return config;
+}
+
 AttentionWeights keras_weights(const AttentionConfig& config, const TensorMap& tensors) {
   return reshaped_weights("presets::keras_weights", config, tensors,
                           [](const char* name) { return std::string(name); });

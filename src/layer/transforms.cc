@@ -140,6 +140,9 @@ MergedScores merged_scores(const LayerParts& layer, std::int64_t head) {
     base::fail("merged_scores", "head", "0 … " + std::to_string(layer.config.num_heads - 1),
                std::to_string(head));
   }
+  if (layer.config.qk_norm != QkNorm::None) {
+    base::fail("merged_scores", "layer", "a layer without qk_norm, which is not linear", "qk_norm");
+  }
   const HeadViews views = head_views(layer.config, layer.weights, head);
   return {linear(views.query_kernel, views.key_kernel.permuted({1, 0})),
           rank_of_product(views.query_kernel, views.key_kernel)};

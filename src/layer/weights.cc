@@ -4,6 +4,7 @@
 #include <string>
 
 #include "base/check.h"
+#include "base/philox.h"
 
 namespace headwise {
 
@@ -18,6 +19,12 @@ bool with_gate_bias(const Config& c) { return c.use_gate && c.use_bias; }
 bool with_output_bias(const Config& c) { return c.has_output_bias(); }
 bool with_norm(const Config& c) { return c.qk_norm != QkNorm::None; }
 bool with_extra(const Config& c) { return c.add_bias_kv; }
+
+// A seed of its own for every tensor, unrelated to the small seeds that callers choose.
+std::uint64_t stream_seed(std::uint64_t seed, std::uint32_t stream) {
+  const auto words = base::philox({stream, 0, 0, /*apart from Tensor::normal's*/ 1}, seed);
+  return std::uint64_t{words[0]} << 32 | words[1];
+}
 
 Tensor initial_kernel(const Shape& shape, Initializer initializer, std::uint64_t seed) {
   const auto in = static_cast<float>(shape[0]);
@@ -129,7 +136,7 @@ AttentionWeights AttentionWeights::initialise(const AttentionConfig& config,
                                               Initializer initializer, std::uint64_t seed) {
   headwise::validate(config);
   AttentionWeights weights;
-  std::uint64_t stream = 0;  // each tensor its own, whether or not the others are there
+  std::uint32_t stream = 0;  // each tensor its own, whether or not the others are there
   for (const WeightField& field : weight_fields()) {
     ++stream;
     if (!field.present(config)) continue;
@@ -140,7 +147,10 @@ AttentionWeights AttentionWeights::initialise(const AttentionConfig& config,
     if (is_norm && initializer != Initializer::Zeros) {
       tensor = Tensor::full(shape, 1.0F);
     } else if (shape.rank() == 2) {
-      tensor = initial_kernel(shape, initializer, seed * 0x9E3779B97F4A7C15ULL + stream);
+      tensor = initial_kernel(shape, initializer, stream_seed(seed, stream));
+    } else if (field.present == with_extra && initializer != Initializer::Zeros) {
+      const float deviation = 1.0F / std::sqrt(static_cast<float>(shape[0]));
+      tensor = Tensor::normal(shape, stream_seed(seed, stream), deviation);
     } else {
       tensor = Tensor(shape);
     }

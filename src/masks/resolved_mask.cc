@@ -129,8 +129,10 @@ void ResolvedMask::resolve_positions(std::string_view function, const Mask& mask
     }
     for (std::size_t b = 0; b < batch; ++b) {
       offsets_[b] = (*offsets)[offsets->size() == 1 ? 0 : b];
-      if (offsets_[b] < -kUnlimited || offsets_[b] > kUnlimited) {
-        base::fail(function, "options.mask", "query offsets within ±2^40",
+      // Dropout tells positions apart by 32 bits.
+      constexpr std::int64_t kMost = std::int64_t{1} << 31;
+      if (offsets_[b] < -kMost || offsets_[b] > kMost) {
+        base::fail(function, "options.mask", "query offsets within ±2^31",
                    std::to_string(offsets_[b]));
       }
     }

@@ -29,7 +29,6 @@ struct AttentionForward::Worker {
   float* value_panels;
   float* heads;               // [group][kRowBlock][value_size], not yet divided by the sum
   kernels::SoftmaxRows rows;  // [group][kRowBlock]
-  mutable bool values_finite = true;
 
   [[nodiscard]] kernels::SoftmaxRows rows_of(std::int64_t member) const {
     const std::int64_t offset = member * kRowBlock;
@@ -82,6 +81,7 @@ void AttentionForward::attend(const Worker& worker, const AttentionBuffers& buff
   range.head = kv_head * group;
   for_each_key_block(plan_, range, [&](masks::TileRange tile_range) {
     bool packed = false;
+    bool values_finite = true;
     for (std::int64_t member = 0; member < group; ++member) {
       tile_range.head = kv_head * group + member;
       kernels::ScoreTile tile;
@@ -89,13 +89,13 @@ void AttentionForward::attend(const Worker& worker, const AttentionBuffers& buff
       if (!packed) {
         (void)pack_transposed(plan_, buffers.key, tile_range, plan_.dims.key_size,
                               worker.key_panels);
-        worker.values_finite =
+        values_finite =
             pack_rows(plan_, buffers.value, tile_range, plan_.dims.value_size, worker.value_panels);
         packed = true;
       }
       score_tile(plan_, tile, query_rows(plan_, buffers.query, tile_range), worker.key_panels,
                  nullptr);
-      attend_tile(worker, tile, tile_range);
+      attend_tile(worker, tile, tile_range, values_finite);
     }
   });
   for (std::int64_t member = 0; member < group; ++member) {
@@ -106,7 +106,7 @@ void AttentionForward::attend(const Worker& worker, const AttentionBuffers& buff
 
 // Softmax, dropout, and heads = heads · rescale + P · V.
 void AttentionForward::attend_tile(const Worker& worker, const kernels::ScoreTile& tile,
-                                   const masks::TileRange& range) const {
+                                   const masks::TileRange& range, bool values_finite) const {
   const std::int64_t member = range.head % plan_.group();
   const std::int64_t width = plan_.dims.value_size;
   const kernels::SoftmaxRows rows = worker.rows_of(member);
@@ -125,7 +125,7 @@ void AttentionForward::attend_tile(const Worker& worker, const kernels::ScoreTil
                                  .c = {heads, width, 1},
                                  .accumulate = true};
   // Zero times a masked NaN is NaN: where that can happen, select instead of multiplying.
-  if (tile.keep == nullptr || worker.values_finite) {
+  if (tile.keep == nullptr || values_finite) {
     kernels::multiply(product);
   } else {
     kernels::multiply_selected(product, {tile.keep, tile.stride, 1});

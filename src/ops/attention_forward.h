@@ -22,7 +22,7 @@ class AttentionForward {
   void attend(const Worker& worker, const AttentionBuffers& buffers, const RowBlock& block,
               std::int64_t kv_head) const;
   void attend_tile(const Worker& worker, const kernels::ScoreTile& tile,
-                   const masks::TileRange& range) const;
+                   const masks::TileRange& range, bool values_finite) const;
   void finish(const Worker& worker, const AttentionBuffers& buffers,
               const masks::TileRange& range) const;
 

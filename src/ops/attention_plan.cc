@@ -6,6 +6,7 @@
 #include <string>
 
 #include "base/check.h"
+#include "headwise/error.h"
 
 namespace headwise::ops {
 
@@ -13,6 +14,13 @@ namespace {
 
 using masks::ScoreShape;
 using masks::Sequence;
+
+// Sizes that only views of stride 0 or without elements can have are refused before lists of them
+// grow until memory is gone.
+void require_room(std::int64_t count, std::size_t element_bytes) {
+  constexpr std::int64_t kMost = std::int64_t{1} << 31;
+  if (count > kMost) throw OutOfMemory(static_cast<std::size_t>(kMost) * element_bytes);
+}
 
 void check_cumulative(std::string_view function, const char* argument,
                       const std::vector<std::int64_t>& cumulative, std::int64_t total) {
@@ -44,12 +52,7 @@ ScoreShape packed_shape(std::string_view function, const AttentionDims& dims,
                         const AttentionOptions& options) {
   const auto& queries = options.packed->query;
   const auto& keys = options.packed->key.empty() ? queries : options.packed->key;
-  check_cumulative(function, "options.packed.query", queries, dims.queries);
-  check_cumulative(function, "options.packed.key", keys, dims.keys);
-  if (queries.size() != keys.size()) {
-    base::fail(function, "options.packed.key", std::to_string(queries.size() - 1) + " sequences",
-               std::to_string(keys.size() - 1));
-  }
+  check_packed(function, *options.packed, dims.queries, dims.keys);
   ScoreShape shape;
   for (std::size_t b = 0; b + 1 < queries.size(); ++b) {
     const std::int64_t stored = keys[b + 1] - keys[b];
@@ -69,6 +72,7 @@ ScoreShape padded_shape(std::string_view function, const AttentionDims& dims,
   check_tail(function, options.unmasked_tail, dims.keys);
   ScoreShape shape;
   shape.own_keys = dims.keys - options.unmasked_tail;
+  require_room(dims.batch, sizeof(Sequence));
   shape.sequences.assign(static_cast<std::size_t>(dims.batch),
                          {0, dims.queries, 0, 0, shape.own_keys});
   return shape;
@@ -116,6 +120,18 @@ Dropout complete_dropout(std::string_view function, Dropout dropout, std::int64_
 
 }  // namespace
 
+void check_packed(std::string_view function, const PackedLengths& packed, std::int64_t queries,
+                  std::int64_t keys) {
+  const auto& key = packed.key.empty() ? packed.query : packed.key;
+  check_cumulative(function, "options.packed.query", packed.query, queries);
+  check_cumulative(function, "options.packed.key", key, keys);
+  if (packed.query.size() != key.size()) {
+    base::fail(function, "options.packed.key",
+               std::to_string(packed.query.size() - 1) + " sequences",
+               std::to_string(key.size() - 1));
+  }
+}
+
 void check_sequence_ids(std::string_view function, std::string_view argument,
                         const std::vector<std::int64_t>& ids, std::int64_t batch) {
   if (!ids.empty() && static_cast<std::int64_t>(ids.size()) != batch) {
@@ -137,6 +153,12 @@ AttentionPlan::AttentionPlan(std::string_view function, const AttentionDims& dim
       bias(function, options.bias, shape),
       rule(score_rule(function, dims, options)),
       dropout(complete_dropout(function, options.dropout, shape.batch())) {
+  std::int64_t blocks = 0;
+  for (const Sequence& sequence : shape.sequences) {
+    blocks += base::divide_up(sequence.queries, kRowBlock);
+    require_room(blocks, sizeof(RowBlock));
+  }
+  row_blocks.reserve(static_cast<std::size_t>(blocks));
   for (std::int64_t b = 0; b < shape.batch(); ++b) {
     const std::int64_t queries = shape.sequences[static_cast<std::size_t>(b)].queries;
     for (std::int64_t row = 0; row < queries; row += kRowBlock) {

@@ -55,6 +55,9 @@ struct AttentionDims {
   bool batched = true;  // whether results have a batch axis
 };
 
+// Throws ArgumentError unless the lengths are cumulative, end at the totals, and pair up.
+void check_packed(std::string_view function, const PackedLengths& packed, std::int64_t queries,
+                  std::int64_t keys);
 // Throws ArgumentError unless there are no ids, or one for every sequence that the hash can hold.
 void check_sequence_ids(std::string_view function, std::string_view argument,
                         const std::vector<std::int64_t>& ids, std::int64_t batch);

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
 #include <numeric>
 #include <string>
 
@@ -136,7 +137,8 @@ void AttentionWeightsPass::visit_rows(const runtime::Lease& lease, const Attenti
   auto* key_panels = scratch_.piece<float>(lease, worker, key_panels_);
   for (std::int64_t head = 0; head < plan_.dims.heads; ++head) {
     const bool selected =
-        std::find(request_.heads.begin(), request_.heads.end(), head) != request_.heads.end();
+        std::find(request_.heads.begin(), request_.heads.end(), head) != request_.heads.end() &&
+        any_row_selected(block);
     if (!wants_every_head() && !selected) continue;
     const std::int64_t first = plan_.row_index(block.sequence, head, block.row);
     const masks::TileRange rows{
@@ -152,6 +154,14 @@ void AttentionWeightsPass::visit_rows(const runtime::Lease& lease, const Attenti
       if (request_.statistics) add_statistics(tile, range, result.statistics);
     });
   }
+}
+
+bool AttentionWeightsPass::any_row_selected(const RowBlock& block) const {
+  const std::int64_t begin =
+      plan_.shape.sequences[static_cast<std::size_t>(block.sequence)].query_begin;
+  return std::any_of(request_.rows.begin(), request_.rows.end(), [&](std::int64_t row) {
+    return row >= begin + block.row && row < begin + block.row_end;
+  });
 }
 
 void AttentionWeightsPass::store_matrix(const kernels::ScoreTile& tile,
@@ -188,15 +198,16 @@ void AttentionWeightsPass::store_top(const kernels::ScoreTile& tile, const masks
     const std::int64_t place = plan_.row_index(range.sequence, range.head, range.row + row) * k;
     float* values = top.values.data() + place;
     std::int64_t* indices = top.indices.data() + place;
+    std::int64_t filled = std::find(indices, indices + k, -1) - indices;
     for (std::int64_t key = 0; key < tile.keys; ++key) {
       if (!tile.kept(row, key)) continue;
       const float weight = tile.values[row * tile.stride + key];
-      if (indices[k - 1] >= 0 && !(weight > values[k - 1])) continue;
-      std::int64_t slot = k - 1;
-      for (; slot > 0 && (indices[slot - 1] < 0 || weight > values[slot - 1]); --slot) {
-        values[slot] = values[slot - 1];
-        indices[slot] = indices[slot - 1];
-      }
+      if (filled == k && !(weight > values[k - 1])) continue;
+      const std::int64_t slot =
+          std::upper_bound(values, values + filled, weight, std::greater<>()) - values;
+      filled = std::min(filled + 1, k);
+      std::copy_backward(values + slot, values + filled - 1, values + filled);
+      std::copy_backward(indices + slot, indices + filled - 1, indices + filled);
       values[slot] = weight;
       indices[slot] = range.key + key;
     }

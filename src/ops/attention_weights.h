@@ -24,6 +24,7 @@ class AttentionWeightsPass {
   [[nodiscard]] bool wants_every_head() const;
   void visit_rows(const runtime::Lease& lease, const AttentionBuffers& buffers,
                   const RowBlock& block, int worker, AttentionResult& result) const;
+  [[nodiscard]] bool any_row_selected(const RowBlock& block) const;
   void store_matrix(const kernels::ScoreTile& tile, const masks::TileRange& range,
                     Tensor& weights) const;
   void store_top(const kernels::ScoreTile& tile, const masks::TileRange& range,

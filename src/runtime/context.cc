@@ -2,6 +2,7 @@
 
 #include <sched.h>
 
+#include <algorithm>
 #include <string>
 #include <thread>
 
@@ -39,8 +40,8 @@ Context::Context(int threads)
 Context::~Context() = default;
 Context::Context(Context&&) noexcept = default;
 Context& Context::operator=(Context&&) noexcept = default;
-int Context::threads() const noexcept { return state_->pool.threads(); }
-std::size_t Context::scratch_bytes() const noexcept { return state_->scratch_bytes; }
+int Context::threads() const noexcept { return state_ ? state_->pool.threads() : 0; }
+std::size_t Context::scratch_bytes() const noexcept { return state_ ? state_->scratch_bytes : 0; }
 
 namespace runtime {
 
@@ -77,7 +78,10 @@ Lease::Lease(std::string_view function, Context* context) {
     own_.emplace();
     context = &*own_;
   }
-  state_ = &context->state();
+  state_ = context->state();
+  if (state_ == nullptr) {
+    base::fail(function, "options.context", "a context", "one that was moved from");
+  }
   if (state_->leased.exchange(true, std::memory_order_acquire)) {
     base::fail(function, "options.context", "a context that no other call is using",
                "one that is in use");

@@ -1,6 +1,8 @@
+#include <algorithm>
 #include <cstdint>
 #include <limits>
 #include <string>
+#include <vector>
 
 #include "base/check.h"
 #include "headwise/tensor.h"

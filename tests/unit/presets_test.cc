@@ -140,6 +140,23 @@ void expect_by_heads(const AttentionConfig& c, const TensorMap& map, const Atten
   EXPECT_NO_THROW(validate(c, w));
 }
 
+TEST(KerasPreset, Configuration) {
+  const AttentionConfig config = presets::keras({.num_heads = 8,
+                                                 .key_dim = 64,
+                                                 .value_dim = 32,
+                                                 .output_shape = 20,
+                                                 .num_key_value_heads = 2,
+                                                 .query_features = 512,
+                                                 .value_features = 48});
+  EXPECT_EQ(config.kv_heads(), 2);
+  EXPECT_EQ(config.value_size(), 32);
+  EXPECT_EQ(config.value_inputs(), 48);
+  EXPECT_EQ(config.key_inputs(), 48);  // Keras's key is its value unless given
+  EXPECT_EQ(config.outputs(), 20);
+  EXPECT_EQ(describe(presets::keras({.num_heads = 8, .key_dim = 64, .query_features = 512})).total,
+            1'050'624);
+}
+
 TEST(KerasPreset, Weights) {
   const AttentionConfig c{.num_heads = 3,
                           .key_dim = 4,

@@ -23,6 +23,12 @@ float power(float score, float reference) {
       std::exp2(static_cast<double>(score) * kLog2E - static_cast<double>(reference)));
 }
 
+// A product that overflowed to −∞ weighs nothing, as a masked one does. (Under a reference that is
+// −∞ itself, for as long as a row has seen nothing else, its power would be NaN.)
+bool weighs(const ScoreTile& tile, std::int64_t row, std::int64_t key) {
+  return tile.kept(row, key) && tile.values[row * tile.stride + key] != -kInfinity;
+}
+
 float largest_kept(const ScoreTile& tile, std::int64_t row) {
   const float* scores = tile.values + row * tile.stride;
   float largest = -kInfinity;
@@ -54,7 +60,7 @@ void finish_scores(const ScoreTile& tile, const ScoreRule& rule, float* slope) {
 
 void online_softmax(const ScoreTile& tile, const SoftmaxRows& rows) {
   for (std::int64_t row = 0; row < tile.rows; ++row) {
-    const float largest = largest_kept(tile, row);
+    const float largest = largest_kept(tile, row);  // −∞ where nothing is attended
     const float old_reference = rows.reference[row];
     const float reference = std::max(
         old_reference, static_cast<float>(std::ceil(static_cast<double>(largest) * kLog2E)));
@@ -65,7 +71,7 @@ void online_softmax(const ScoreTile& tile, const SoftmaxRows& rows) {
     float* scores = tile.values + row * tile.stride;
     float lanes[kSumLanes] = {};
     for (std::int64_t key = 0; key < tile.keys; ++key) {
-      scores[key] = tile.kept(row, key) ? power(scores[key], reference) : 0.0F;
+      scores[key] = weighs(tile, row, key) ? power(scores[key], reference) : 0.0F;
       lanes[key % kSumLanes] += scores[key];
     }
     for (std::int64_t half = kSumLanes / 2; half > 0; half /= 2) {
@@ -80,7 +86,7 @@ void normalise(const ScoreTile& tile, const float* reference, const float* sum) 
     float* scores = tile.values + row * tile.stride;
     const float inverse = 1.0F / sum[row];
     for (std::int64_t key = 0; key < tile.keys; ++key) {
-      scores[key] = tile.kept(row, key) ? power(scores[key], reference[row]) * inverse : 0.0F;
+      scores[key] = weighs(tile, row, key) ? power(scores[key], reference[row]) * inverse : 0.0F;
     }
   }
 }

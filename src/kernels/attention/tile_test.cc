@@ -106,6 +106,19 @@ TEST(OnlineSoftmax, NothingAttendedLeavesTheRowEmpty) {
   EXPECT_EQ(log_sum_exp(reference, sum), -kInfinity);
 }
 
+// Whether a block holds a finite score or not must not matter: blocks are our affair.
+TEST(OnlineSoftmax, ScoresOfMinusInfinityWeighNothing) {
+  std::vector<float> scores(20, -kInfinity);
+  scores.back() = 1.0F;
+  for (const std::int64_t block : {4, 20}) {
+    const Softmax ours = stream(scores, block);
+    EXPECT_EQ(ours.weights.back(), 1.0F);
+    EXPECT_EQ(ours.weights.front(), 0.0F);
+    EXPECT_FLOAT_EQ(ours.log_sum, 1.0F);
+  }
+  EXPECT_EQ(stream(std::vector<float>(20, -kInfinity), 4).log_sum, -kInfinity);
+}
+
 TEST(FinishScores, ScaleThenSoftcapThenBias) {
   std::vector<float> scores = {2.0F, -30.0F};
   const std::vector<float> bias = {0.5F, -1.0F};
