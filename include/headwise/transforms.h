@@ -17,9 +17,12 @@ struct LayerParts {
 
 enum class Projection { Query, Key, Value };
 
-// The layer that gives for x what the old one gives for x·map + shift: W' = map·W, b' = shift·W +
-// b. `map` is (new features, old features); `shift` (old features) may be left out. Folding into
-// the query folds into the gate as well, which reads the same input.
+// The layer that gives for x what the old one gives for x·map + shift:
+//
+//   W' = map·W      b' = shift·W + b
+//
+// `map` is (new features, old features); `shift` (old features) may be left out, and needs a layer
+// with biases. Folding into the query folds into the gate as well, which reads the same input.
 LayerParts fold(const LayerParts& layer, Projection projection, const ConstView& map,
                 const ConstView& shift = {});
 
