@@ -90,10 +90,11 @@ void AttentionBackward::compute_delta(const runtime::Lease& lease,
     const auto gradient = query_rows(plan_, buffers.output_gradient, range);
     const std::int64_t first = plan_.row_index(range.sequence, range.head, range.row);
     for (std::int64_t row = 0; row < range.rows(); ++row) {
-      float sum = 0.0F;
-      for (std::int64_t i = 0; i < plan_.dims.value_size; ++i)
-        sum += output(row, i) * gradient(row, i);
-      delta[first + row] = sum;
+      double sum = 0.0;  // an error here is shared by the whole row of dS
+      for (std::int64_t i = 0; i < plan_.dims.value_size; ++i) {
+        sum += static_cast<double>(output(row, i)) * static_cast<double>(gradient(row, i));
+      }
+      delta[first + row] = static_cast<float>(sum);
     }
   });
 }
