@@ -3,9 +3,9 @@
 PREFIX ?= /usr/local
 JOBS := $(shell nproc 2>/dev/null || echo 2)
 FRAMEWORK_PYTHON := .venv/bin/python
-CPP_FILES = find include src tests examples -name '*.h' -o -name '*.cc'
+CPP_FILES = find include src tests examples bench -name '*.h' -o -name '*.cc'
 
-.PHONY: help demo test lint format sanitize golden install clean release
+.PHONY: help demo test bench lint format sanitize golden install clean release
 
 help:  ## Show this list
 	@grep -E '^[a-z]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "make %-10s %s\n", $$1, $$2}'
@@ -13,9 +13,15 @@ help:  ## Show this list
 demo: release  ## Build and run a tour of what Headwise computes
 	build/release/examples/headwise_tour
 
-test:  ## Build and run all tests, warnings are errors
-	scripts/install.sh build test frameworks
-	scripts/run_tests.py dev
+test:  ## Build and run all tests, those of CPU targets also for ARM under an emulator
+	scripts/install.sh build test arm frameworks
+	scripts/run_tests.py dev arm64
+
+bench:  ## Measure all against this machine's peak (BENCH=--quick: a look); build/bench/bench.svg
+	scripts/install.sh build bench
+	cmake --preset bench
+	cmake --build --preset bench --parallel $(JOBS)
+	build/bench/bench/headwise_bench --json build/bench/bench.json --svg build/bench/bench.svg $(BENCH)
 
 sanitize:  ## Run the tests under AddressSanitizer + UBSan, the threaded ones under ThreadSanitizer
 	scripts/install.sh build test

@@ -146,7 +146,7 @@ def check_outside(header: str) -> str | None:
 
 def check(root: pathlib.Path) -> tuple[list[str], int]:
     """All violations below root, and the number of files looked at."""
-    places = ("include", "src", "examples", "cli", "python")
+    places = ("include", "src", "examples", "bench", "cli", "python")
     found = (path for place in places for path in (root / place).rglob("*"))
     files = sorted(path for path in found if path.suffix in (".h", ".cc"))
     violations = []

@@ -1,7 +1,9 @@
 #!/usr/bin/env bash
 # Installs what is missing, by package name. Safe to run again: what is there stays as it is.
-#   scripts/install.sh [build] [test] [lint] [frameworks]      no argument: all of them
+#   scripts/install.sh [build] [test] [arm] [bench] [lint] [frameworks]      no argument: all of them
 #
+# arm: a compiler for aarch64, the libraries of that architecture beside those of this machine
+# (arm64 becomes a foreign architecture of dpkg), and an emulator that runs what was built.
 # frameworks: the Python packages that golden files come from, in .venv of this project. Everything
 # runs on the CPU; where the Python index offers torch with CUDA (some GB), get the CPU build by
 #   PIP_EXTRA_INDEX_URL=https://download.pytorch.org/whl/cpu scripts/install.sh frameworks
@@ -10,22 +12,43 @@ cd "$(dirname "$0")/.."
 
 readonly REQUIREMENTS=scripts/requirements-frameworks.txt
 missing=()  # packages, by Debian's names
+sudo=()
+if ((EUID != 0)); then
+  sudo=(sudo)
+fi
 
 # Tools are asked for their version: a launcher on the PATH may have nothing behind it.
 need_tool() {  # command package
   "$1" --version >/dev/null 2>&1 || missing+=("$2")
 }
 
+is_installed() {  # package architecture
+  # The name alone would match the package of any architecture.
+  # shellcheck disable=SC2016  # dpkg-query's own variables
+  dpkg-query -W -f '${Status} ${Architecture}\n' "$1" 2>/dev/null \
+    | grep -Eq " installed ($2|all)\$"
+}
+
 need_library() {  # package header: either one tells that the library is there
-  local package=$1 header=$2 prefix
-  if command -v dpkg-query >/dev/null; then
-    # shellcheck disable=SC2016  # dpkg-query's own variable
-    dpkg-query -W -f '${Status}\n' "$package" 2>/dev/null | grep -q ' installed$' && return
+  local package=$1 header=$2 prefix prefixes=(/usr/local /opt/homebrew)
+  if command -v apt-get >/dev/null; then
+    is_installed "$package" "$(dpkg --print-architecture)" && return
+  else
+    prefixes+=(/usr)  # on Debian a header there may belong to another architecture's package
   fi
-  for prefix in /usr /usr/local /opt/homebrew; do
+  for prefix in "${prefixes[@]}"; do
     [[ -e $prefix/include/$header ]] && return
   done
   missing+=("$package")
+}
+
+# Debian's -dev packages of the libraries we use are "Multi-Arch: same": both architectures'
+# packages can be there at once.
+need_arm_library() {  # package
+  if command -v apt-get >/dev/null; then
+    is_installed "$1" arm64 && return
+  fi
+  missing+=("$1:arm64")
 }
 
 # The frameworks' wheels exist for these versions.
@@ -41,6 +64,22 @@ sys.exit(not (3, 11) <= sys.version_info[:2] <= (3, 13))' 2>/dev/null; then
   return 1
 }
 
+update_with_arm() {
+  local known
+  known=$(dpkg --print-architecture; dpkg --print-foreign-architectures)
+  if grep -qx arm64 <<<"$known"; then
+    "${sudo[@]}" apt-get update -q
+    return
+  fi
+  "${sudo[@]}" dpkg --add-architecture arm64
+  if ! "${sudo[@]}" apt-get update -q; then
+    # Ubuntu keeps arm64 on another server; leave apt as it was.
+    "${sudo[@]}" dpkg --remove-architecture arm64
+    echo "install.sh: the sources of apt have no arm64 packages: please add one that has" >&2
+    exit 1
+  fi
+}
+
 install_missing() {
   ((${#missing[@]})) || return 0
   if ! command -v apt-get >/dev/null; then
@@ -48,14 +87,15 @@ install_missing() {
     printf '  %s\n' "${missing[@]}" >&2
     exit 1
   fi
-  local sudo=()
-  if ((EUID != 0)); then
-    sudo=(sudo)
-  fi
   echo "install.sh: installing ${missing[*]}"
-  "${sudo[@]}" apt-get update -q
+  if [[ ${missing[*]} == *:arm64* ]]; then
+    update_with_arm
+  else
+    "${sudo[@]}" apt-get update -q
+  fi
+  # A foreign package must never push out one of this machine's.
   "${sudo[@]}" env DEBIAN_FRONTEND=noninteractive \
-    apt-get install -q -y --no-install-recommends "${missing[@]}"
+    apt-get install -q -y --no-install-recommends --no-remove "${missing[@]}"
   missing=()
 }
 
@@ -90,18 +130,31 @@ install_frameworks() {
   echo "$sum" >"$stamp"
 }
 
-(($#)) || set -- build test lint frameworks
+(($#)) || set -- build test arm bench lint frameworks
 for group in "$@"; do
   case $group in
     build)
       need_tool g++ g++
       need_tool cmake cmake
       need_tool ninja ninja-build
+      need_library libhwy-dev hwy/highway.h
       ;;
     test)
       need_tool python3 python3
       need_library libgtest-dev gtest/gtest.h
       need_library librapidcheck-dev rapidcheck.h
+      need_library nlohmann-json3-dev nlohmann/json.hpp
+      ;;
+    arm)
+      need_tool aarch64-linux-gnu-g++ g++-aarch64-linux-gnu
+      need_tool qemu-aarch64 qemu-user
+      need_arm_library libhwy-dev
+      need_arm_library libgtest-dev
+      ;;
+    bench)
+      need_tool pkg-config pkg-config
+      need_library libhwy-dev hwy/highway.h
+      need_library libopenblas-dev openblas/cblas.h
       need_library nlohmann-json3-dev nlohmann/json.hpp
       ;;
     lint)
@@ -111,7 +164,7 @@ for group in "$@"; do
       ;;
     frameworks) ;;  # after the packages
     *)
-      echo "install.sh: unknown group '$group': build, test, lint or frameworks" >&2
+      echo "install.sh: unknown group '$group': build, test, arm, bench, lint or frameworks" >&2
       exit 2
       ;;
   esac

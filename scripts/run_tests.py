@@ -63,6 +63,14 @@ def show_printed(results: pathlib.Path) -> None:
             print(f"\n── {entry.get('name')} printed", *lines, sep="\n")
 
 
+def emulator(preset: str) -> str | None:
+    """The command that runs the tests, where they are built for another architecture."""
+    cache = ROOT / "build" / preset / "CMakeCache.txt"
+    text = cache.read_text(encoding="utf-8") if cache.exists() else ""
+    found = re.search(r"^CMAKE_CROSSCOMPILING_EMULATOR:\w+=(.+)$", text, re.MULTILINE)
+    return found[1].replace(";", " ") if found else None
+
+
 def run_preset(preset: str) -> tuple[int, int, int]:
     results = ROOT / "build" / preset / "results"
     shutil.rmtree(results, ignore_errors=True)  # an old report must not speak for a new crash
@@ -76,6 +84,8 @@ def run_preset(preset: str) -> tuple[int, int, int]:
     ]
     for step in steps:
         print(f"\n── {preset}: {' '.join(step)}", flush=True)
+        if step[0] == "ctest" and emulator(preset):
+            print(f"── {preset}: every test runs under the emulator: {emulator(preset)}", flush=True)
         failed = subprocess.run(step, cwd=ROOT, check=False).returncode != 0
         if failed and not (results / "ctest.xml").exists():
             print(f"{preset}: failed before the tests could run", flush=True)
@@ -93,7 +103,8 @@ def main() -> int:
     summary = []
     for preset in presets:
         passed, failed, skipped = run_preset(preset)
-        summary.append(f"{preset}: {passed} cases passed, {failed} failed, {skipped} skipped")
+        where = f" (emulated: {emulator(preset)})" if emulator(preset) else ""
+        summary.append(f"{preset}{where}: {passed} cases passed, {failed} failed, {skipped} skipped")
         totals = tuple(a + b for a, b in zip(totals, (passed, failed, skipped)))
     print("", *summary, sep="\n")
     print(f"{totals[0]} passed, {totals[1]} failed")

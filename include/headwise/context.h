@@ -3,12 +3,22 @@
 
 #include <cstddef>
 #include <memory>
+#include <string_view>
+#include <vector>
 
 namespace headwise {
 
 namespace runtime {
 class ContextState;
 }
+
+// What a CPU's kernels were compiled for: "avx512", "avx2", "sse4", "neon", or "reference", the
+// readable definition of all of them. All but sse4, whose CPUs cannot fuse a multiply-add, give the
+// same bits. Those that this CPU can run, the best first:
+std::vector<std::string_view> available_targets();
+// The first of them, or what the environment variable HEADWISE_TARGET names. Throws ArgumentError
+// if that is none of them.
+std::string_view default_target();
 
 // Give the same Context to call after call: its threads stay alive and its scratch is reused, so a
 // call that fits needs no allocation for its inner work. One call at a time may use a Context; a
@@ -18,6 +28,7 @@ class Context {
  public:
   Context();                      // as many threads as the process may use CPUs
   explicit Context(int threads);  // 1 … 1024
+  Context(int threads, std::string_view target);
   ~Context();
   Context(Context&&) noexcept;
   Context& operator=(Context&&) noexcept;
@@ -25,6 +36,7 @@ class Context {
   Context& operator=(const Context&) = delete;
 
   [[nodiscard]] int threads() const noexcept;
+  [[nodiscard]] std::string_view target() const noexcept;  // empty after a move
   [[nodiscard]] std::size_t scratch_bytes() const noexcept;  // held for the next call
 
   // For the library. Null after a move.

@@ -1,13 +1,14 @@
 // One backward call: the forward's steps in reverse order.
 #include <algorithm>
 #include <optional>
+#include <span>
 #include <string>
 
 #include "base/check.h"
 #include "headwise/layer.h"
-#include "kernels/gate/gate.h"
 #include "layer/layer_state.h"
 #include "ops/attention_backward.h"
+#include "ops/gate.h"
 
 namespace headwise {
 
@@ -58,13 +59,9 @@ struct GradientPlan {
         gated(config.use_gate ? scratch.add<float>(plan.query_rows() * plan.widths.heads) : 0),
         gate(config.use_gate ? scratch.add<float>(plan.query_rows() * plan.widths.heads) : 0),
         panels(scratch.add<float>(largest_kernel(plan, config))),
-        used(scratch.add<std::uint8_t>(std::max(plan.query_rows(), plan.stored_keys()))),
-        workers(scratch.add<float>(threads * ops::linear_gradient_scratch(widest(plan, config)))) {}
+        pairs(scratch.add<ops::RowPair>(plan.key_pieces())),
+        workers(scratch.add<float>(threads * ops::linear_gradient_scratch())) {}
 
-  static std::int64_t widest(const LayerPlan& plan, const AttentionConfig& config) {
-    const layer::Widths& w = plan.widths;
-    return std::max({w.query, w.key, w.value, w.heads, config.outputs()});
-  }
   // Transposed kernels are packed one at a time.
   static std::int64_t largest_kernel(const LayerPlan& plan, const AttentionConfig& config) {
     const layer::Widths& w = plan.widths;
@@ -75,7 +72,7 @@ struct GradientPlan {
                      kernels::packed_size(config.outputs(), w.heads)});
   }
 
-  std::size_t query, key, value, heads, gated, gate, panels, used, workers;
+  std::size_t query, key, value, heads, gated, gate, panels, pairs, workers;
 };
 
 // Learned extra keys or values: the sum over all sequences' copies.
@@ -130,7 +127,9 @@ class BackwardCall {
   // dx = dy·kernelᵀ (or dx += …).
   void add_input_gradient(const ops::ConstRows& dy, const Tensor& kernel,
                           const ops::MutableRows& dx, bool accumulate) const;
-  void add_weight_gradient(const ops::ConstRows& x, const ops::ConstRows& dy, Tensor& kernel,
+  void set_weight_gradient(std::span<const ops::RowPair> pairs, Tensor& kernel,
+                           Tensor& bias) const;
+  void set_weight_gradient(const ops::ConstRows& x, const ops::ConstRows& dy, Tensor& kernel,
                            Tensor& bias) const;
   void through_key_projection(const KeySide& side) const;
   [[nodiscard]] float* floats(std::size_t offset) const { return lease_.scratch<float>(offset); }
@@ -155,18 +154,24 @@ void BackwardCall::add_input_gradient(const ops::ConstRows& dy, const Tensor& ke
   const std::int64_t in = kernel.extent(0);
   const std::int64_t out = kernel.extent(1);
   const ops::PackedMatrix transposed =
-      ops::pack(out, in, {kernel.data(), 1, out}, floats(scratch_.panels));
+      ops::pack(lease_, out, in, {kernel.data(), 1, out}, floats(scratch_.panels));
   ops::linear(lease_, {.x = dy, .w = transposed, .y = dx, .accumulate = accumulate});
 }
 
-void BackwardCall::add_weight_gradient(const ops::ConstRows& x, const ops::ConstRows& dy,
-                                       Tensor& kernel, Tensor& bias) const {
-  ops::linear_weight_gradient(lease_, {.x = x,
-                                       .dy = dy,
+void BackwardCall::set_weight_gradient(std::span<const ops::RowPair> pairs, Tensor& kernel,
+                                       Tensor& bias) const {
+  ops::linear_weight_gradient(lease_, {.pairs = pairs,
+                                       .inputs = kernel.extent(0),
+                                       .outputs = kernel.extent(1),
                                        .kernel_gradient = kernel.data(),
                                        .bias_gradient = layer::bias_data(bias),
-                                       .used = lease_.scratch<std::uint8_t>(scratch_.used),
                                        .worker_scratch = floats(scratch_.workers)});
+}
+
+void BackwardCall::set_weight_gradient(const ops::ConstRows& x, const ops::ConstRows& dy,
+                                       Tensor& kernel, Tensor& bias) const {
+  const ops::RowPair pair{x, dy};
+  set_weight_gradient(std::span(&pair, 1), kernel, bias);
 }
 
 void BackwardCall::through_output(const ops::ConstRows& d_output) const {
@@ -175,17 +180,17 @@ void BackwardCall::through_output(const ops::ConstRows& d_output) const {
                      query_side(floats(scratch_.heads), width), false);
   const float* gated = saved_.heads.data();
   if (state_.config.use_gate) {
-    kernels::apply_gate(plan_.query_rows() * width, saved_.heads.data(), saved_.gate.data(),
+    ops::apply_gate(lease_, plan_.query_rows() * width, saved_.heads.data(), saved_.gate.data(),
                         floats(scratch_.gated));
     gated = floats(scratch_.gated);
   }
-  add_weight_gradient(query_side(gated, width), d_output, gradients_.weights.output_kernel,
+  set_weight_gradient(query_side(gated, width), d_output, gradients_.weights.output_kernel,
                       gradients_.weights.output_bias);
 }
 
 void BackwardCall::through_gate() const {
   if (!state_.config.use_gate) return;
-  kernels::gate_backward(plan_.query_rows() * plan_.widths.heads, saved_.heads.data(),
+  ops::gate_backward(lease_, plan_.query_rows() * plan_.widths.heads, saved_.heads.data(),
                          saved_.gate.data(), floats(scratch_.heads), floats(scratch_.gate));
 }
 
@@ -236,12 +241,12 @@ void BackwardCall::through_query_projections() const {
   const ops::MutableRows d_input = ops::rows_of(gradients_.query.view());
   const auto d_query = query_side<const float>(floats(scratch_.query), plan_.widths.query);
   add_input_gradient(d_query, state_.weights.query_kernel, d_input, false);
-  add_weight_gradient(query_, d_query, gradients_.weights.query_kernel,
+  set_weight_gradient(query_, d_query, gradients_.weights.query_kernel,
                       gradients_.weights.query_bias);
   if (!state_.config.use_gate) return;
   const auto d_gate = query_side<const float>(floats(scratch_.gate), plan_.widths.heads);
   add_input_gradient(d_gate, state_.weights.gate_kernel, d_input, true);
-  add_weight_gradient(query_, d_gate, gradients_.weights.gate_kernel, gradients_.weights.gate_bias);
+  set_weight_gradient(query_, d_gate, gradients_.weights.gate_kernel, gradients_.weights.gate_bias);
 }
 
 void BackwardCall::through_key_projections() const {
@@ -254,10 +259,13 @@ void BackwardCall::through_key_projections() const {
 }
 
 void BackwardCall::through_key_projection(const KeySide& side) const {
+  auto* pairs = lease_.scratch<ops::RowPair>(scratch_.pairs);
+  std::size_t count = 0;
   plan_.for_each_key_piece(ops::rows_of(side.input), side.projected_gradient, side.width,
                            [&](const ops::ConstRows& x, const ops::MutableRows& dy) {
-                             add_weight_gradient(x, dy, side.kernel_gradient, side.bias_gradient);
+                             new (pairs + count++) ops::RowPair{x, dy};
                            });
+  set_weight_gradient(std::span(pairs, count), side.kernel_gradient, side.bias_gradient);
   plan_.for_each_key_piece(ops::rows_of(side.input_gradient.view()), side.projected_gradient,
                            side.width, [&](const ops::MutableRows& dx, const ops::MutableRows& dy) {
                              add_input_gradient(dy, side.kernel, dx, false);
@@ -284,7 +292,7 @@ LayerGradients MultiHeadAttention::backward(const AttentionInputs& inputs,
   Lease lease(kFunction, options.context);
   runtime::ScratchPlan scratch;
   const GradientPlan gradient_plan(plan, config, lease.threads(), scratch);
-  const ops::AttentionBackward attention(plan.attention, scratch, lease.threads());
+  const ops::AttentionBackward attention(plan.attention, lease, scratch);
   LayerGradients gradients{Tensor(plan.inputs.query.shape()),
                            Tensor(plan.inputs.key.shape()),
                            Tensor(plan.inputs.value.shape()),
@@ -292,7 +300,7 @@ LayerGradients MultiHeadAttention::backward(const AttentionInputs& inputs,
                            {}};
   std::optional<ops::BiasGradient> bias_pass;
   if (backward.bias_gradient) {
-    bias_pass.emplace(plan.attention, options.bias, scratch, lease.threads());
+    bias_pass.emplace(plan.attention, options.bias, lease, scratch);
     gradients.bias = bias_pass->allocate();
   }
   lease.reserve(scratch, 2.5 * plan.attention.flops() + 2.0 * plan.projection_flops(config));

@@ -1,15 +1,15 @@
 // One forward call: validate → plan → reserve → project → attend → gate → project.
 #include <algorithm>
 #include <memory>
+#include <span>
 #include <utility>
 
 #include "headwise/layer.h"
-#include "kernels/attention/tile.h"
-#include "kernels/gate/gate.h"
 #include "layer/layer_state.h"
 #include "ops/attention_forward.h"
 #include "ops/attention_weights.h"
 #include "ops/check_output.h"
+#include "ops/gate.h"
 
 namespace headwise {
 
@@ -99,12 +99,12 @@ void fill_extra_keys(const LayerPlan& plan, const AttentionWeights& weights, con
 }
 
 // y = x · kernel + bias, with the kernel's packed form.
-void project_rows(const Lease& lease, const ops::ConstRows& x, const Tensor& kernel,
-                  const Tensor& panels, const Tensor& bias, const ops::MutableRows& y) {
-  ops::linear(lease, {.x = x,
-                      .w = {kernel.extent(0), kernel.extent(1), panels.data()},
-                      .bias = layer::bias_data(bias),
-                      .y = y});
+ops::LinearCall projection(const ops::ConstRows& x, const Tensor& kernel, const Tensor& panels,
+                           const Tensor& bias, const ops::MutableRows& y) {
+  return {.x = x,
+          .w = {kernel.extent(0), kernel.extent(1), panels.data()},
+          .bias = layer::bias_data(bias),
+          .y = y};
 }
 
 void project_inputs(const Lease& lease, const LayerPlan& plan, const layer::LayerState& state,
@@ -115,18 +115,34 @@ void project_inputs(const Lease& lease, const LayerPlan& plan, const layer::Laye
   const auto query_side = [&](float* data, std::int64_t width) {
     return ops::dense_rows(data, query.outer, query.inner, width);
   };
-  project_rows(lease, query, w.query_kernel, state.query_panels, w.query_bias,
-               query_side(a.query_raw, widths.query));
-  plan.for_each_key_piece(ops::rows_of(plan.inputs.key), a.key_raw, widths.key,
-                          [&](const ops::ConstRows& in, const ops::MutableRows& out) {
-                            project_rows(lease, in, w.key_kernel, state.key_panels, w.key_bias,
-                                         out);
-                          });
-  plan.for_each_key_piece(ops::rows_of(plan.inputs.value), a.value, widths.value,
-                          [&](const ops::ConstRows& in, const ops::MutableRows& out) {
-                            project_rows(lease, in, w.value_kernel, state.value_panels,
-                                         w.value_bias, out);
-                          });
+  // All projections of a call at once, or all but the keys' and values' of a packed batch with
+  // extra keys, whose sequences are projected one by one.
+  ops::LinearCall calls[4];
+  std::size_t count = 0;
+  const auto add = [&](const ops::LinearCall& call) {
+    if (count == std::size(calls)) {
+      ops::linear(lease, std::span(calls, count));
+      count = 0;
+    }
+    calls[count++] = call;
+  };
+  add(projection(query, w.query_kernel, state.query_panels, w.query_bias,
+                 query_side(a.query_raw, widths.query)));
+  if (state.config.use_gate) {
+    add(projection(query, w.gate_kernel, state.gate_panels, w.gate_bias,
+                   query_side(a.gate, widths.heads)));
+  }
+  plan.for_each_key_piece(
+      ops::rows_of(plan.inputs.key), a.key_raw, widths.key,
+      [&](const ops::ConstRows& in, const ops::MutableRows& out) {
+        add(projection(in, w.key_kernel, state.key_panels, w.key_bias, out));
+      });
+  plan.for_each_key_piece(
+      ops::rows_of(plan.inputs.value), a.value, widths.value,
+      [&](const ops::ConstRows& in, const ops::MutableRows& out) {
+        add(projection(in, w.value_kernel, state.value_panels, w.value_bias, out));
+      });
+  ops::linear(lease, std::span(calls, count));
   if (state.normalises()) {
     ops::normalise_heads(lease, state.norm(w.query_norm), query_side(a.query_raw, widths.query),
                          query_side(a.query, widths.query));
@@ -139,9 +155,7 @@ void project_inputs(const Lease& lease, const LayerPlan& plan, const layer::Laye
   }
   fill_extra_keys(plan, w, a);
   if (state.config.use_gate) {
-    project_rows(lease, query, w.gate_kernel, state.gate_panels, w.gate_bias,
-                 query_side(a.gate, widths.heads));
-    kernels::sigmoid(plan.query_rows() * widths.heads, a.gate);
+    ops::sigmoid(lease, plan.query_rows() * widths.heads, a.gate);
   }
 }
 
@@ -159,9 +173,9 @@ AttentionResult MultiHeadAttention::forward(const AttentionInputs& inputs,
   Lease lease(kFunction, options.context);
   runtime::ScratchPlan scratch;
   const ActivationPlan activation_plan(plan, config, options.save_for_backward, scratch);
-  const ops::AttentionForward attention(plan.attention, scratch, lease.threads());
-  const ops::AttentionWeightsPass weights(kFunction, plan.attention, options.weights, scratch,
-                                          lease.threads());
+  const ops::AttentionForward attention(plan.attention, lease, scratch);
+  const ops::AttentionWeightsPass weights(kFunction, plan.attention, options.weights, lease,
+                                          scratch);
   AttentionResult result = ops::allocate_result(plan.attention);
   if (!options.out.present()) result.output = Tensor(plan.output_shape);
   weights.allocate(result);
@@ -176,17 +190,17 @@ AttentionResult MultiHeadAttention::forward(const AttentionInputs& inputs,
                                       result.row_reference.data(),
                                       result.row_sum.data()};
   attention.run(lease, buffers);
-  ops::fill_log_sum_exp(result);
+  ops::fill_log_sum_exp(lease, result);
   weights.run(lease, buffers, result);
   if (config.use_gate) {
-    kernels::apply_gate(plan.query_rows() * plan.widths.heads, a.heads, a.gate, a.gated);
+    ops::apply_gate(lease, plan.query_rows() * plan.widths.heads, a.heads, a.gate, a.gated);
   }
   const ops::MutableRows out =
       ops::rows_of(options.out.present() ? options.out : result.output.view());
   const AttentionWeights& w = state_->weights;
-  project_rows(lease,
-               ops::dense_rows<const float>(a.gated, out.outer, out.inner, plan.widths.heads),
-               w.output_kernel, state_->output_panels, w.output_bias, out);
+  ops::linear(lease, projection(ops::dense_rows<const float>(a.gated, out.outer, out.inner,
+                                                             plan.widths.heads),
+                                w.output_kernel, state_->output_panels, w.output_bias, out));
   if (activation_plan.saved) {
     activation_plan.saved->layer = state_.get();
     activation_plan.saved->dropout = plan.attention.dropout.probability;

@@ -8,12 +8,12 @@ namespace headwise {
 
 namespace {
 
-Tensor packed_panels(const Tensor& kernel) {
+Tensor packed_panels(const runtime::Lease& lease, const Tensor& kernel) {
   if (kernel.size() == 0) return {};
   const std::int64_t depth = kernel.extent(0);
   const std::int64_t columns = kernel.extent(1);
   Tensor panels(Shape{kernels::packed_size(depth, columns)});
-  (void)ops::pack(depth, columns, {kernel.data(), columns, 1}, panels.data());
+  (void)ops::pack(lease, depth, columns, {kernel.data(), columns, 1}, panels.data());
   return panels;
 }
 
@@ -25,11 +25,13 @@ MultiHeadAttention::MultiHeadAttention(const AttentionConfig& config, AttentionW
   auto state = std::make_unique<layer::LayerState>();
   state->config = config;
   state->weights = std::move(weights);
-  state->query_panels = packed_panels(state->weights.query_kernel);
-  state->key_panels = packed_panels(state->weights.key_kernel);
-  state->value_panels = packed_panels(state->weights.value_kernel);
-  state->gate_panels = packed_panels(state->weights.gate_kernel);
-  state->output_panels = packed_panels(state->weights.output_kernel);
+  Context context(1);
+  const runtime::Lease lease("MultiHeadAttention", &context);
+  state->query_panels = packed_panels(lease, state->weights.query_kernel);
+  state->key_panels = packed_panels(lease, state->weights.key_kernel);
+  state->value_panels = packed_panels(lease, state->weights.value_kernel);
+  state->gate_panels = packed_panels(lease, state->weights.gate_kernel);
+  state->output_panels = packed_panels(lease, state->weights.output_kernel);
   state_ = std::move(state);
 }
 

@@ -53,6 +53,9 @@ struct LayerPlan {
   template <typename In, typename Stored, typename Visit>
   void for_each_key_piece(const ops::Rows<In>& input, Stored* stored, std::int64_t width,
                           Visit visit) const;
+  [[nodiscard]] std::int64_t key_pieces() const {
+    return !attention.shape.packed || attention.shape.tail == 0 ? 1 : attention.shape.batch();
+  }
 
  private:
   template <typename T>
@@ -66,7 +69,7 @@ template <typename In, typename Stored, typename Visit>
 void LayerPlan::for_each_key_piece(const ops::Rows<In>& input, Stored* stored, std::int64_t width,
                                    Visit visit) const {
   const auto& shape = attention.shape;
-  if (!shape.packed || shape.tail == 0) {
+  if (key_pieces() == 1 && !(shape.packed && shape.tail > 0)) {
     ops::Rows<Stored> rows = ops::dense_rows(stored, input.outer, input.inner, width);
     rows.outer_stride = (input.inner + shape.tail) * width;
     visit(input, rows);

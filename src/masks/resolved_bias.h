@@ -7,7 +7,6 @@
 
 #include "headwise/mask.h"
 #include "masks/dense_array.h"
-#include "masks/resolved_mask.h"
 #include "masks/score_shape.h"
 
 namespace headwise::masks {
@@ -19,11 +18,12 @@ class ResolvedBias {
 
   [[nodiscard]] bool none() const { return parts_.empty(); }
 
-  // Writes the sum of all biases to `sum`. Where one is −∞ the place is masked instead: 0 in `sum`
-  // and in `keep`, which is filled if the tile was Full. Both row-major with `stride`. Returns the
-  // tile's kind.
-  TileKind tile(const TileRange& range, TileKind kind, float* sum, std::uint8_t* keep,
-                std::int64_t stride) const;
+  // Writes the sum of all biases, row-major with `stride`. Where one is −∞ the sum is.
+  void fill(const TileRange& range, float* sum, std::int64_t stride) const;
+  // The only bias; fill() would copy it.
+  [[nodiscard]] const DenseArray<const float>* only() const {
+    return parts_.size() == 1 ? parts_.data() : nullptr;
+  }
 
  private:
   ScoreShape shape_;

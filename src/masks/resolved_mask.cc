@@ -57,6 +57,7 @@ ResolvedMask::ResolvedMask(std::string_view function, const Mask& mask, ScoreSha
   resolve_lengths(function, mask);
   resolve_positions(function, mask);
   resolve_segments(function, mask);
+  unlimited_ = !mask.left && !mask.right && mask.key_lengths.empty() && mask.query_lengths.empty();
   for (const KeepMask& part : mask.keeps) {
     keeps_.push_back(
         resolve_dense(function, "options.mask", part.values.view(), part.axes, shape_));
@@ -186,31 +187,10 @@ KeyRange ResolvedMask::row_range(std::int64_t sequence, std::int64_t query) cons
   return begin < end ? KeyRange{begin, end} : KeyRange{};
 }
 
-TileKind ResolvedMask::classify_by_ranges(const TileRange& range) const {
-  const std::int64_t own_end = std::min(range.key_end, own_keys(range.sequence));
-  bool all = true;
-  bool any = false;
-  for (std::int64_t row = range.row; row < range.row_end; ++row) {
-    const KeyRange keys = row_range(range.sequence, row);
-    const bool own_full = own_end <= range.key || (keys.begin <= range.key && keys.end >= own_end);
-    const bool own_any = std::max(keys.begin, range.key) < std::min(keys.end, own_end);
-    const bool reaches_tail = range.key_end > own_end;
-    const bool present = row_present(range.sequence, row);
-    all = all && present && own_full;
-    any = any || own_any || (reaches_tail && present);
-  }
-  if (!any) return TileKind::Skip;
-  return all ? TileKind::Full : TileKind::Partial;
-}
-
-TileKind ResolvedMask::tile(const TileRange& range, std::uint8_t* keep, std::int64_t stride) const {
-  const TileKind kind = classify_by_ranges(range);
-  if (kind == TileKind::Skip) return kind;
-  if (kind == TileKind::Full && keeps_.empty() && segments_.empty()) return kind;
+void ResolvedMask::fill(const TileRange& range, std::uint8_t* keep, std::int64_t stride) const {
   fill_ranges(range, keep, stride);
   clear_by_keeps(range, keep, stride);
   clear_by_segments(range, keep, stride);
-  return TileKind::Partial;
 }
 
 void ResolvedMask::fill_ranges(const TileRange& range, std::uint8_t* keep,
@@ -218,11 +198,14 @@ void ResolvedMask::fill_ranges(const TileRange& range, std::uint8_t* keep,
   const std::int64_t own = own_keys(range.sequence);
   for (std::int64_t row = range.row; row < range.row_end; ++row, keep += stride) {
     const KeyRange keys = row_range(range.sequence, row);
+    const std::int64_t begin = std::clamp(keys.begin, range.key, range.key_end);
+    const std::int64_t end = std::clamp(std::min(keys.end, own), begin, range.key_end);
+    const std::int64_t tail = std::clamp(own, end, range.key_end);
+    std::fill_n(keep, begin - range.key, std::uint8_t{0});
+    std::fill_n(keep + (begin - range.key), end - begin, std::uint8_t{1});
+    std::fill_n(keep + (end - range.key), tail - end, std::uint8_t{0});
     const bool present = row_present(range.sequence, row);
-    for (std::int64_t key = range.key; key < range.key_end; ++key) {
-      const bool kept = key < own ? key >= keys.begin && key < keys.end : present;
-      keep[key - range.key] = kept ? 1 : 0;
-    }
+    std::fill_n(keep + (tail - range.key), range.key_end - tail, present ? 1 : 0);
   }
 }
 
@@ -234,7 +217,7 @@ void ResolvedMask::clear_by_keeps(const TileRange& range, std::uint8_t* keep,
     for (std::int64_t row = range.row; row < range.row_end; ++row, to += stride) {
       const bool* from = part.row(shape_, range.sequence, range.head, row);
       for (std::int64_t key = range.key; key < own_end; ++key) {
-        if (!from[key * part.key_stride]) to[key - range.key] = 0;
+        to[key - range.key] &= static_cast<std::uint8_t>(from[key * part.key_stride]);
       }
     }
   }
@@ -253,7 +236,7 @@ void ResolvedMask::clear_by_segments(const TileRange& range, std::uint8_t* keep,
     for (std::int64_t row = range.row; row < range.row_end; ++row, to += stride) {
       const std::int64_t id = query_ids[row * part.query_stride];
       for (std::int64_t key = range.key; key < own_end; ++key) {
-        if (key_ids[key * part.key_stride] != id) to[key - range.key] = 0;
+        to[key - range.key] &= static_cast<std::uint8_t>(key_ids[key * part.key_stride] == id);
       }
     }
   }

@@ -12,8 +12,6 @@
 
 namespace headwise::masks {
 
-enum class TileKind { Skip, Full, Partial };
-
 struct KeyRange {
   std::int64_t begin = 0;
   std::int64_t end = 0;
@@ -29,11 +27,24 @@ class ResolvedMask {
   [[nodiscard]] std::int64_t offset(std::int64_t sequence) const {
     return offsets_[static_cast<std::size_t>(sequence)];
   }
+  // Ranges say nothing: every row may attend all keys of its sequence.
+  [[nodiscard]] bool unlimited() const { return unlimited_; }
+  // Everything is said by row_range; there are no keep masks and no segments.
+  [[nodiscard]] bool by_ranges() const { return keeps_.empty() && segments_.empty(); }
   // What positions and lengths allow, before keep masks and segments; without the tail.
   [[nodiscard]] KeyRange row_range(std::int64_t sequence, std::int64_t query) const;
+  // Whether query lengths leave the row; only then it sees the tail.
+  [[nodiscard]] bool row_present(std::int64_t sequence, std::int64_t query) const {
+    return query < query_limits_[static_cast<std::size_t>(sequence)];
+  }
 
-  // Classifies a tile. `keep` (row-major with `stride`) is written only if it is Partial.
-  TileKind tile(const TileRange& range, std::uint8_t* keep, std::int64_t stride) const;
+  // Writes 1 for every score of a tile that is attended, and 0 for the others, row-major with
+  // `stride`.
+  void fill(const TileRange& range, std::uint8_t* keep, std::int64_t stride) const;
+  // The only keep mask, where it is all there is to say: fill() would copy it.
+  [[nodiscard]] const DenseArray<const bool>* only_keep() const {
+    return unlimited_ && segments_.empty() && keeps_.size() == 1 ? keeps_.data() : nullptr;
+  }
 
  private:
   struct ResolvedSegments {
@@ -45,13 +56,9 @@ class ResolvedMask {
   void resolve_lengths(std::string_view function, const Mask& mask);
   void resolve_positions(std::string_view function, const Mask& mask);
   void resolve_segments(std::string_view function, const Mask& mask);
-  [[nodiscard]] TileKind classify_by_ranges(const TileRange& range) const;
   void fill_ranges(const TileRange& range, std::uint8_t* keep, std::int64_t stride) const;
   void clear_by_keeps(const TileRange& range, std::uint8_t* keep, std::int64_t stride) const;
   void clear_by_segments(const TileRange& range, std::uint8_t* keep, std::int64_t stride) const;
-  [[nodiscard]] bool row_present(std::int64_t sequence, std::int64_t query) const {
-    return query < query_limits_[static_cast<std::size_t>(sequence)];
-  }
   [[nodiscard]] std::int64_t own_keys(std::int64_t sequence) const {
     return shape_.sequences[static_cast<std::size_t>(sequence)].keys;
   }
@@ -59,6 +66,7 @@ class ResolvedMask {
   ScoreShape shape_;
   std::int64_t left_;  // kUnlimited where unsaid
   std::int64_t right_;
+  bool unlimited_ = true;  // no length, no window
   std::vector<std::int64_t> offsets_;       // per sequence
   std::vector<std::int64_t> key_limits_;    // per sequence: own keys that are there
   std::vector<std::int64_t> query_limits_;  // per sequence

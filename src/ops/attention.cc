@@ -118,9 +118,8 @@ AttentionResult attention(const ConstView& query, const ConstView& key, const Co
 
   Lease lease(kFunction, options.context);
   ScratchPlan scratch;
-  const ops::AttentionForward forward(plan, scratch, lease.threads());
-  const ops::AttentionWeightsPass weights(kFunction, plan, options.weights, scratch,
-                                          lease.threads());
+  const ops::AttentionForward forward(plan, lease, scratch);
+  const ops::AttentionWeightsPass weights(kFunction, plan, options.weights, lease, scratch);
   AttentionResult result = ops::allocate_result(plan);
   if (!options.out.present()) result.output = Tensor(shape);
   weights.allocate(result);
@@ -132,7 +131,7 @@ AttentionResult attention(const ConstView& query, const ConstView& key, const Co
       head_tensor(value, options.layout), head_tensor(out, options.layout),
       result.row_reference.data(),        result.row_sum.data()};
   forward.run(lease, buffers);
-  ops::fill_log_sum_exp(result);
+  ops::fill_log_sum_exp(lease, result);
   weights.run(lease, buffers, result);
   return result;
 }
@@ -156,12 +155,12 @@ AttentionGradients attention_backward(const AttentionInputs& inputs, const Atten
 
   Lease lease(kFunction, options.context);
   ScratchPlan scratch;
-  const ops::AttentionBackward pass(plan, scratch, lease.threads());
+  const ops::AttentionBackward pass(plan, lease, scratch);
   AttentionGradients gradients{
       Tensor(query.shape()), Tensor(key.shape()), Tensor(value.shape()), {}};
   std::optional<ops::BiasGradient> bias_pass;
   if (backward.bias_gradient) {
-    bias_pass.emplace(plan, options.bias, scratch, lease.threads());
+    bias_pass.emplace(plan, options.bias, lease, scratch);
     gradients.bias = bias_pass->allocate();
   }
   lease.reserve(scratch, 2.5 * plan.flops());

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <numbers>
 #include <string>
 
 #include "base/check.h"
@@ -103,7 +104,11 @@ kernels::ScoreRule score_rule(std::string_view function, const AttentionDims& di
     base::fail(function, "options.softcap", "a finite number > 0",
                base::to_string(static_cast<double>(softcap)));
   }
-  return {scale, softcap};
+  // With a positive scale alone, one factor makes exponents of raw products. Where it would be too
+  // small or large for that, scores are finished first.
+  const float factor = static_cast<float>(static_cast<double>(scale) * std::numbers::log2e);
+  const bool plain = !options.softcap && options.bias.empty() && factor > 0x1p-60F && factor < 0x1p60F;
+  return {scale, softcap, plain ? factor : std::numbers::log2e_v<float>, !plain};
 }
 
 Dropout complete_dropout(std::string_view function, Dropout dropout, std::int64_t batch) {
@@ -153,16 +158,24 @@ AttentionPlan::AttentionPlan(std::string_view function, const AttentionDims& dim
       bias(function, options.bias, shape),
       rule(score_rule(function, dims, options)),
       dropout(complete_dropout(function, options.dropout, shape.batch())) {
-  std::int64_t blocks = 0;
+  // Long enough to be worth packing K and V for, short enough to share out.
+  const std::int64_t units = shape.batch() * dims.kv_heads;
+  const std::int64_t most_rows = units >= 8 ? 512 : 128;
+  std::int64_t chunks = 0;
+  const auto chunks_of = [&](const Sequence& sequence) {
+    return base::divide_up(sequence.queries * group(), most_rows);
+  };
   for (const Sequence& sequence : shape.sequences) {
-    blocks += base::divide_up(sequence.queries, kRowBlock);
-    require_room(blocks, sizeof(RowBlock));
+    chunks += chunks_of(sequence);
+    require_room(chunks, sizeof(RowChunk));
   }
-  row_blocks.reserve(static_cast<std::size_t>(blocks));
+  row_chunks.reserve(static_cast<std::size_t>(chunks));
   for (std::int64_t b = 0; b < shape.batch(); ++b) {
-    const std::int64_t queries = shape.sequences[static_cast<std::size_t>(b)].queries;
-    for (std::int64_t row = 0; row < queries; row += kRowBlock) {
-      row_blocks.push_back({b, row, std::min(queries, row + kRowBlock)});
+    const Sequence& sequence = shape.sequences[static_cast<std::size_t>(b)];
+    const std::int64_t rows = sequence.queries * group();
+    const std::int64_t count = chunks_of(sequence);
+    for (std::int64_t i = 0; i < count; ++i) {
+      row_chunks.push_back({b, rows * i / count, rows * (i + 1) / count});
     }
   }
 }

@@ -1,56 +1,52 @@
 #include "ops/attention_tiles.h"
 
+#include <algorithm>
+
 namespace headwise::ops {
 
-TileLayout::TileLayout(const AttentionPlan& plan, WorkerScratch& scratch)
-    : scores(scratch.add_floats(kTileSize)),
-      bias(scratch.add_floats(plan.bias.none() ? 0 : kTileSize)),
-      keep(scratch.add_bytes(kTileSize)) {}
+ScoreLayout::ScoreLayout(const AttentionPlan& plan, std::int64_t rows, std::int64_t keys,
+                         WorkerScratch& scratch)
+    : keys_(keys),
+      scores_(scratch.add_floats(rows * keys)),
+      bias_(scratch.add_floats(plan.bias.none() ? 0 : rows * keys)),
+      keep_(scratch.add_bytes(rows * keys)),
+      slope_(scratch.add_floats(plan.rule.softcap > 0.0F ? rows * keys : 0)),
+      row_max_(scratch.add_floats((rows + 3) * kernels::kPanelWidth)) {}
 
-TileBuffers TileLayout::buffers(const WorkerScratch& scratch, const runtime::Lease& lease,
-                                int worker) const {
-  return {scratch.piece<float>(lease, worker, scores), scratch.piece<float>(lease, worker, bias),
-          scratch.piece<std::uint8_t>(lease, worker, keep)};
+ScoreBuffers ScoreLayout::buffers(const WorkerScratch& scratch, const runtime::Lease& lease,
+                                  int worker) const {
+  return {.scores = scratch.piece<float>(lease, worker, scores_),
+          .bias = scratch.piece<float>(lease, worker, bias_),
+          .keep = scratch.piece<std::uint8_t>(lease, worker, keep_),
+          .slope = scratch.piece<float>(lease, worker, slope_),
+          .row_max = scratch.piece<float>(lease, worker, row_max_),
+          .stride = keys_};
 }
 
-bool open_tile(const AttentionPlan& plan, const masks::TileRange& range, const TileBuffers& buffers,
-               kernels::ScoreTile& tile) {
-  masks::TileKind kind = plan.mask.tile(range, buffers.keep, kKeyBlock);
-  if (kind == masks::TileKind::Skip) return false;
-  tile = {.values = buffers.scores,
-          .keep = nullptr,
-          .bias = nullptr,
-          .stride = kKeyBlock,
-          .rows = range.rows(),
-          .keys = range.keys()};
-  if (!plan.bias.none()) {
-    kind = plan.bias.tile(range, kind, buffers.bias, buffers.keep, kKeyBlock);
-    tile.bias = buffers.bias;
+void clear_outside_spans(const kernels::ScoreTile& tile, std::int64_t tile_rows, float* values) {
+  if (tile.spans == nullptr) return;
+  const kernels::RowTiles tiles(tile.rows, tile_rows);
+  for (std::int64_t t = 0; t < tiles.count; ++t) {
+    for (std::int64_t row = tiles.row(t); row < tiles.row(t + 1); ++row) {
+      float* from = values + row * tile.stride;
+      std::fill(from, from + tile.spans[t].begin, 0.0F);
+      std::fill(from + tile.spans[t].end, from + tile.keys, 0.0F);
+    }
   }
-  if (kind == masks::TileKind::Partial) tile.keep = buffers.keep;
-  return true;
 }
 
-void score_tile(const AttentionPlan& plan, const kernels::ScoreTile& tile,
-                kernels::MatrixView query_rows, const float* key_panels, float* slope) {
-  kernels::multiply({.rows = tile.rows,
-                     .columns = tile.keys,
-                     .depth = plan.dims.key_size,
-                     .a = query_rows,
-                     .panels = key_panels,
-                     .c = {tile.values, tile.stride, 1}});
-  kernels::finish_scores(tile, plan.rule, slope);
+kernels::MatrixView key_rows(const AttentionPlan& plan, const ConstHeads& heads,
+                             std::int64_t sequence, std::int64_t kv_head, std::int64_t key) {
+  const auto& shape = plan.shape.sequences[static_cast<std::size_t>(sequence)];
+  return heads.head(sequence, shape.key_begin + key, kv_head);
 }
 
-bool pack_transposed(const AttentionPlan& plan, const ConstHeads& heads,
-                     const masks::TileRange& range, std::int64_t features, float* panels) {
-  return kernels::pack_panels(features, range.keys(), key_rows(plan, heads, range).transposed(),
-                              panels);
-}
-
-bool pack_rows(const AttentionPlan& plan, const ConstHeads& heads, const masks::TileRange& range,
-               std::int64_t features, float* panels) {
-  return kernels::pack_panels(range.keys(), features, key_rows(plan, heads, range), panels);
+kernels::MatrixView query_rows(const RowGroup& group, const ConstHeads& heads,
+                               std::int64_t features, float* dense) {
+  const kernels::MatrixView matrix = group.in_place(heads);
+  if (matrix.data != nullptr) return matrix;
+  group.gather(heads, features, dense);
+  return {dense, features, 1};
 }
 
 }  // namespace headwise::ops

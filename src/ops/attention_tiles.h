@@ -1,12 +1,11 @@
-// What the passes over scores have in common: scratch of a worker, and one tile from mask to score.
+// What the passes over scores have in common: tensors of a call and scratch of a worker.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
 
-#include "kernels/attention/tile.h"
-#include "masks/score_shape.h"
 #include "ops/attention_plan.h"
+#include "ops/row_group.h"
 #include "runtime/context_state.h"
 
 namespace headwise::ops {
@@ -40,61 +39,40 @@ class WorkerScratch {
   std::size_t begin_ = 0;
 };
 
-// kRowBlock × kKeyBlock numbers.
-inline constexpr std::int64_t kTileSize = kRowBlock * kKeyBlock;
+// Offsets of ScoreBuffers in a worker's scratch.
+class ScoreLayout {
+ public:
+  // Room for `rows` rows and blocks of `keys` keys.
+  ScoreLayout(const AttentionPlan& plan, std::int64_t rows, std::int64_t keys,
+              WorkerScratch& scratch);
+  [[nodiscard]] ScoreBuffers buffers(const WorkerScratch& scratch, const runtime::Lease& lease,
+                                     int worker) const;
 
-struct TileBuffers {
-  float* scores = nullptr;
-  float* bias = nullptr;
-  std::uint8_t* keep = nullptr;
+ private:
+  std::int64_t keys_;
+  std::size_t scores_, bias_, keep_, slope_, row_max_;
 };
 
-// Offsets of TileBuffers in a worker's scratch.
-struct TileLayout {
-  TileLayout(const AttentionPlan& plan, WorkerScratch& scratch);
-  [[nodiscard]] TileBuffers buffers(const WorkerScratch& scratch, const runtime::Lease& lease,
-                                    int worker) const;
-  std::size_t scores, bias, keep;
-};
+// Scores that no span covers were never written; products over whole rows need zeros there.
+void clear_outside_spans(const kernels::ScoreTile& tile, std::int64_t tile_rows, float* values);
 
-// Asks the mask and the biases about a tile. False: nothing in it is attended.
-bool open_tile(const AttentionPlan& plan, const masks::TileRange& range, const TileBuffers& buffers,
-               kernels::ScoreTile& tile);
+// Keys [key, key_end) of a key/value head, as rows.
+kernels::MatrixView key_rows(const AttentionPlan& plan, const ConstHeads& heads,
+                             std::int64_t sequence, std::int64_t kv_head, std::int64_t key);
 
-// Scores of an opened tile: products, scale, softcap, bias. `slope`: see finish_scores.
-void score_tile(const AttentionPlan& plan, const kernels::ScoreTile& tile,
-                kernels::MatrixView query_rows, const float* key_panels, float* slope);
+// The rows of a group: in place, or copied to `dense`.
+kernels::MatrixView query_rows(const RowGroup& group, const ConstHeads& heads,
+                               std::int64_t features, float* dense);
 
-// Packs keys [range.key, range.key_end) of a key/value head, transposed, for Q·Kᵀ (or dO·Vᵀ).
-bool pack_transposed(const AttentionPlan& plan, const ConstHeads& heads,
-                     const masks::TileRange& range, std::int64_t features, float* panels);
-// The same keys as rows, for P·V (or dS·K).
-bool pack_rows(const AttentionPlan& plan, const ConstHeads& heads, const masks::TileRange& range,
-               std::int64_t features, float* panels);
-
-// Rows of a query-side tensor (query, output, its gradient) that a tile covers.
-template <typename T>
-kernels::StridedMatrix<T> query_rows(const AttentionPlan& plan, const HeadTensor<T>& heads,
-                                     const masks::TileRange& range) {
-  const auto& sequence = plan.shape.sequences[static_cast<std::size_t>(range.sequence)];
-  return heads.head(range.sequence, sequence.query_begin + range.row, range.head);
-}
-// Rows of a key-side tensor that a tile covers; the head is that of the tile's group.
-template <typename T>
-kernels::StridedMatrix<T> key_rows(const AttentionPlan& plan, const HeadTensor<T>& heads,
-                                   const masks::TileRange& range) {
-  const auto& sequence = plan.shape.sequences[static_cast<std::size_t>(range.sequence)];
-  return heads.head(range.sequence, sequence.key_begin + range.key, range.head / plan.group());
-}
-
-// Calls visit(range) for the key blocks of a sequence, with rows and head as in `range`.
+// Calls visit(first, rows) for groups of at most `tiles` register tiles that cover [row, row_end),
+// all about equally high.
 template <typename Visit>
-void for_each_key_block(const AttentionPlan& plan, masks::TileRange range, Visit visit) {
-  const auto& sequence = plan.shape.sequences[static_cast<std::size_t>(range.sequence)];
-  const std::int64_t keys = plan.shape.all_keys(sequence);
-  for (range.key = 0; range.key < keys; range.key += kKeyBlock) {
-    range.key_end = range.key + kKeyBlock < keys ? range.key + kKeyBlock : keys;
-    visit(range);
+void for_each_group(std::int64_t row, std::int64_t row_end, std::int64_t tile_rows,
+                    std::int64_t tiles, Visit visit) {
+  const kernels::RowTiles all(row_end - row, tile_rows);
+  for (std::int64_t tile = 0; tile < all.count; tile += tiles) {
+    const std::int64_t last = tile + tiles < all.count ? tile + tiles : all.count;
+    visit(row + all.row(tile), all.row(last) - all.row(tile));
   }
 }
 

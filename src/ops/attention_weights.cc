@@ -7,6 +7,7 @@
 #include <string>
 
 #include "base/check.h"
+#include "base/natural_log.h"
 
 namespace headwise {
 
@@ -50,6 +51,8 @@ namespace {
 
 using Matrix = WeightsRequest::Matrix;
 
+constexpr std::int64_t kTaskRows = 16;  // that every target can take as one group
+
 // Indices within 0 … count−1; none given means all.
 std::vector<std::int64_t> checked_selection(std::string_view function, const char* argument,
                                             std::vector<std::int64_t> selected,
@@ -83,14 +86,25 @@ WeightsRequest checked_request(std::string_view function, const AttentionPlan& p
 
 }  // namespace
 
+struct AttentionWeightsPass::Worker {
+  ScoreBuffers scores;
+  float* key_panels;
+  float* reference;
+  float* inverse_sum;
+};
+
 AttentionWeightsPass::AttentionWeightsPass(std::string_view function, const AttentionPlan& plan,
                                            const WeightsRequest& request,
-                                           runtime::ScratchPlan& scratch, int threads)
+                                           const runtime::Lease& lease,
+                                           runtime::ScratchPlan& scratch)
     : plan_(plan),
+      kernels_(lease.kernels()),
       request_(checked_request(function, plan, request)),
-      tiles_(plan, scratch_),
-      key_panels_(scratch_.add_floats(kernels::packed_size(plan.dims.key_size, kKeyBlock))) {
-  if (wanted()) scratch_.claim(scratch, threads);
+      scores_(plan, kTaskRows, kKeyBlock, scratch_),
+      key_panels_(scratch_.add_floats(kernels::packed_size(plan.dims.key_size, kKeyBlock))),
+      reference_(scratch_.add_floats(kTaskRows)),
+      inverse_sum_(scratch_.add_floats(kTaskRows)) {
+  if (wanted()) scratch_.claim(scratch, lease.threads());
 }
 
 bool AttentionWeightsPass::wanted() const {
@@ -123,49 +137,87 @@ void AttentionWeightsPass::allocate(AttentionResult& result) const {
 void AttentionWeightsPass::run(const runtime::Lease& lease, const AttentionBuffers& buffers,
                                AttentionResult& result) const {
   if (!wanted()) return;
-  const auto blocks = static_cast<std::int64_t>(plan_.row_blocks.size());
-  lease.parallel_for(blocks, [&](std::int64_t block, int worker) {
-    visit_rows(lease, buffers, plan_.row_blocks[static_cast<std::size_t>(block)], worker, result);
+  const std::int64_t blocks = base::divide_up(plan_.dims.queries, kTaskRows);
+  // A mean over heads is summed in their order: by one task for all of them.
+  const std::int64_t heads_apart = request_.matrix == Matrix::Averaged ? 1 : plan_.dims.heads;
+  const std::int64_t heads_together = plan_.dims.heads / std::max<std::int64_t>(heads_apart, 1);
+  lease.parallel_for(plan_.shape.batch() * blocks * heads_apart, [&](std::int64_t task, int index) {
+    const Worker worker{scores_.buffers(scratch_, lease, index),
+                        scratch_.piece<float>(lease, index, key_panels_),
+                        scratch_.piece<float>(lease, index, reference_),
+                        scratch_.piece<float>(lease, index, inverse_sum_)};
+    const std::int64_t sequence = task / heads_apart / blocks;
+    const std::int64_t row = task / heads_apart % blocks * kTaskRows;
+    const std::int64_t queries =
+        plan_.shape.sequences[static_cast<std::size_t>(sequence)].queries;
+    if (row >= queries) return;
+    for (std::int64_t i = 0; i < heads_together; ++i) {
+      visit_rows(worker, buffers,
+                 {.sequence = sequence,
+                  .head = task % heads_apart + i,
+                  .row = row,
+                  .row_end = std::min(queries, row + kTaskRows)},
+                 result);
+    }
   });
 }
 
-// All heads of some rows, one after the other: a mean over heads is summed in their order.
-void AttentionWeightsPass::visit_rows(const runtime::Lease& lease, const AttentionBuffers& buffers,
-                                      const RowBlock& block, int worker,
+bool AttentionWeightsPass::selected(const masks::TileRange& rows) const {
+  const auto& heads = request_.heads;
+  if (std::find(heads.begin(), heads.end(), rows.head) == heads.end()) return false;
+  const std::int64_t begin =
+      plan_.shape.sequences[static_cast<std::size_t>(rows.sequence)].query_begin;
+  return std::any_of(request_.rows.begin(), request_.rows.end(), [&](std::int64_t row) {
+    return row >= begin + rows.row && row < begin + rows.row_end;
+  });
+}
+
+void AttentionWeightsPass::visit_rows(const Worker& worker, const AttentionBuffers& buffers,
+                                      const masks::TileRange& rows,
                                       AttentionResult& result) const {
-  const TileBuffers tile_buffers = tiles_.buffers(scratch_, lease, worker);
-  auto* key_panels = scratch_.piece<float>(lease, worker, key_panels_);
-  for (std::int64_t head = 0; head < plan_.dims.heads; ++head) {
-    const bool selected =
-        std::find(request_.heads.begin(), request_.heads.end(), head) != request_.heads.end() &&
-        any_row_selected(block);
-    if (!wants_every_head() && !selected) continue;
-    const std::int64_t first = plan_.row_index(block.sequence, head, block.row);
-    const masks::TileRange rows{
-        .sequence = block.sequence, .head = head, .row = block.row, .row_end = block.row_end};
-    for_each_key_block(plan_, rows, [&](const masks::TileRange& range) {
-      kernels::ScoreTile tile;
-      if (!open_tile(plan_, range, tile_buffers, tile)) return;
-      (void)pack_transposed(plan_, buffers.key, range, plan_.dims.key_size, key_panels);
-      score_tile(plan_, tile, query_rows(plan_, buffers.query, range), key_panels, nullptr);
-      kernels::normalise(tile, buffers.row_reference + first, buffers.row_sum + first);
-      if (selected && request_.matrix != Matrix::None) store_matrix(tile, range, result.weights);
-      if (request_.top_k > 0) store_top(tile, range, result.top);
-      if (request_.statistics) add_statistics(tile, range, result.statistics);
-    });
+  if (!wants_every_head() && !selected(rows)) return;
+  const std::int64_t queries =
+      plan_.shape.sequences[static_cast<std::size_t>(rows.sequence)].queries;
+  const std::int64_t stacked = rows.head % plan_.group() * queries;
+  const RowGroup group(plan_, kernels_, rows.sequence, rows.head / plan_.group(),
+                       stacked + rows.row, rows.rows());
+  visit_group(worker, buffers, group, rows, result);
+}
+
+void AttentionWeightsPass::visit_group(const Worker& worker, const AttentionBuffers& buffers,
+                                       const RowGroup& group, masks::TileRange range,
+                                       AttentionResult& result) const {
+  const std::int64_t dk = plan_.dims.key_size;
+  const std::int64_t keys =
+      plan_.shape.all_keys(plan_.shape.sequences[static_cast<std::size_t>(range.sequence)]);
+  group.load_rows(buffers.row_reference, worker.reference);
+  group.load_rows(buffers.row_sum, worker.inverse_sum);
+  for (std::int64_t row = 0; row < group.rows(); ++row) {
+    float& sum = worker.inverse_sum[row];
+    sum = sum == 0.0F ? 0.0F : 1.0F / sum;
+  }
+  const bool in_matrix = request_.matrix != Matrix::None && selected(range);
+  for (range.key = 0; range.key < keys; range.key += kKeyBlock) {
+    range.key_end = std::min(range.key + kKeyBlock, keys);
+    if (!group.attends(range.key, range.key_end)) continue;
+    const ScoreBlock block = group.open(range.key, range.key_end, worker.scores);
+    const auto matrix =
+        key_rows(plan_, buffers.key, range.sequence, group.kv_head(), range.key).transposed();
+    (void)kernels_.gemm.pack_panels(dk, range.keys(), matrix, worker.key_panels);
+    group.score(block, group.in_place(buffers.query),
+                kernels::packed_panels(worker.key_panels, dk), worker.scores);
+    kernels_.tile.probabilities(block.tile, plan_.rule.factor, worker.reference,
+                                worker.inverse_sum);
+    clear_outside_spans(block.tile, kernels_.gemm.tile_rows, block.tile.values);
+    const Tile tile{range, block.tile.values, block.tile.stride};
+    if (in_matrix) store_matrix(tile, result.weights);
+    if (request_.top_k > 0) store_top(tile, result.top);
+    if (request_.statistics) add_statistics(tile, result.statistics);
   }
 }
 
-bool AttentionWeightsPass::any_row_selected(const RowBlock& block) const {
-  const std::int64_t begin =
-      plan_.shape.sequences[static_cast<std::size_t>(block.sequence)].query_begin;
-  return std::any_of(request_.rows.begin(), request_.rows.end(), [&](std::int64_t row) {
-    return row >= begin + block.row && row < begin + block.row_end;
-  });
-}
-
-void AttentionWeightsPass::store_matrix(const kernels::ScoreTile& tile,
-                                        const masks::TileRange& range, Tensor& weights) const {
+void AttentionWeightsPass::store_matrix(const Tile& tile, Tensor& weights) const {
+  const masks::TileRange& range = tile.range;
   const bool averaged = request_.matrix == Matrix::Averaged;
   const auto heads = averaged ? 1 : static_cast<std::int64_t>(request_.heads.size());
   const auto rows = static_cast<std::int64_t>(request_.rows.size());
@@ -179,10 +231,10 @@ void AttentionWeightsPass::store_matrix(const kernels::ScoreTile& tile,
     for (std::int64_t i = 0; i < rows; ++i) {
       const std::int64_t row = request_.rows[static_cast<std::size_t>(i)] - row_begin;
       if (row < 0 || row >= range.rows()) continue;
-      const float* from = tile.values + row * tile.stride;
+      const float* from = tile.row(row);
       float* to = weights.data() + ((sequence * heads + (averaged ? 0 : head)) * rows + i) * keys +
                   range.key;
-      for (std::int64_t key = 0; key < tile.keys; ++key) {
+      for (std::int64_t key = 0; key < range.keys(); ++key) {
         to[key] = averaged ? to[key] + share * from[key] : from[key];
       }
     }
@@ -191,17 +243,17 @@ void AttentionWeightsPass::store_matrix(const kernels::ScoreTile& tile,
 
 // Keeps the k best so far in descending order. A later key must be greater to get ahead, so equal
 // weights stand in the order of their keys.
-void AttentionWeightsPass::store_top(const kernels::ScoreTile& tile, const masks::TileRange& range,
-                                     TopWeights& top) const {
+void AttentionWeightsPass::store_top(const Tile& tile, TopWeights& top) const {
+  const masks::TileRange& range = tile.range;
   const std::int64_t k = request_.top_k;
-  for (std::int64_t row = 0; row < tile.rows; ++row) {
+  for (std::int64_t row = 0; row < range.rows(); ++row) {
     const std::int64_t place = plan_.row_index(range.sequence, range.head, range.row + row) * k;
     float* values = top.values.data() + place;
     std::int64_t* indices = top.indices.data() + place;
     std::int64_t filled = std::find(indices, indices + k, -1) - indices;
-    for (std::int64_t key = 0; key < tile.keys; ++key) {
-      if (!tile.kept(row, key)) continue;
-      const float weight = tile.values[row * tile.stride + key];
+    for (std::int64_t key = 0; key < range.keys(); ++key) {
+      const float weight = tile.row(row)[key];
+      if (weight == 0.0F) continue;
       if (filled == k && !(weight > values[k - 1])) continue;
       const std::int64_t slot =
           std::upper_bound(values, values + filled, weight, std::greater<>()) - values;
@@ -214,23 +266,22 @@ void AttentionWeightsPass::store_top(const kernels::ScoreTile& tile, const masks
   }
 }
 
-void AttentionWeightsPass::add_statistics(const kernels::ScoreTile& tile,
-                                          const masks::TileRange& range,
-                                          WeightStatistics& statistics) const {
-  for (std::int64_t row = 0; row < tile.rows; ++row) {
+void AttentionWeightsPass::add_statistics(const Tile& tile, WeightStatistics& statistics) const {
+  const masks::TileRange& range = tile.range;
+  for (std::int64_t row = 0; row < range.rows(); ++row) {
     const std::int64_t place = plan_.row_index(range.sequence, range.head, range.row + row);
     const std::int64_t position = plan_.mask.offset(range.sequence) + range.row + row;
-    const float* weights = tile.values + row * tile.stride;
-    float entropy = 0.0F;
-    float distance = 0.0F;
-    for (std::int64_t key = 0; key < tile.keys; ++key) {
-      const float p = weights[key];
-      if (p == 0.0F) continue;  // p·ln p → 0
-      entropy -= p * std::log(p);
-      distance += p * static_cast<float>(std::abs(position - (range.key + key)));
+    const float* weights = tile.row(row);
+    double entropy = 0.0;
+    double distance = 0.0;
+    for (std::int64_t key = 0; key < range.keys(); ++key) {
+      const auto p = static_cast<double>(weights[key]);
+      if (p == 0.0) continue;  // p·ln p → 0
+      entropy -= p * base::natural_log(p);
+      distance += p * static_cast<double>(std::abs(position - (range.key + key)));
     }
-    statistics.entropy.data()[place] += entropy;
-    statistics.mean_distance.data()[place] += distance;
+    statistics.entropy.data()[place] += static_cast<float>(entropy);
+    statistics.mean_distance.data()[place] += static_cast<float>(distance);
     if (range.key == 0) statistics.first_key_mass.data()[place] = weights[0];
   }
 }

@@ -13,30 +13,40 @@ class AttentionWeightsPass {
  public:
   // Throws ArgumentError on behalf of `function` if the request does not fit.
   AttentionWeightsPass(std::string_view function, const AttentionPlan& plan,
-                       const WeightsRequest& request, runtime::ScratchPlan& scratch, int threads);
+                       const WeightsRequest& request, const runtime::Lease& lease,
+                       runtime::ScratchPlan& scratch);
   // Makes the tensors of the result; the only part that allocates.
   void allocate(AttentionResult& result) const;
   void run(const runtime::Lease& lease, const AttentionBuffers& buffers,
            AttentionResult& result) const;
 
  private:
+  // Weights of some rows of one head for one key block.
+  struct Tile {
+    masks::TileRange range;
+    const float* values;
+    std::int64_t stride;
+    [[nodiscard]] const float* row(std::int64_t i) const { return values + i * stride; }
+  };
+  struct Worker;
   [[nodiscard]] bool wanted() const;
   [[nodiscard]] bool wants_every_head() const;
-  void visit_rows(const runtime::Lease& lease, const AttentionBuffers& buffers,
-                  const RowBlock& block, int worker, AttentionResult& result) const;
-  [[nodiscard]] bool any_row_selected(const RowBlock& block) const;
-  void store_matrix(const kernels::ScoreTile& tile, const masks::TileRange& range,
-                    Tensor& weights) const;
-  void store_top(const kernels::ScoreTile& tile, const masks::TileRange& range,
-                 TopWeights& top) const;
-  void add_statistics(const kernels::ScoreTile& tile, const masks::TileRange& range,
-                      WeightStatistics& statistics) const;
+  [[nodiscard]] bool selected(const masks::TileRange& rows) const;
+  // The rows and head of `rows`, all keys.
+  void visit_rows(const Worker& worker, const AttentionBuffers& buffers,
+                  const masks::TileRange& rows, AttentionResult& result) const;
+  void visit_group(const Worker& worker, const AttentionBuffers& buffers, const RowGroup& group,
+                   masks::TileRange range, AttentionResult& result) const;
+  void store_matrix(const Tile& tile, Tensor& weights) const;
+  void store_top(const Tile& tile, TopWeights& top) const;
+  void add_statistics(const Tile& tile, WeightStatistics& statistics) const;
 
   const AttentionPlan& plan_;
+  const kernels::Kernels& kernels_;
   WeightsRequest request_;  // with the defaults of heads and rows filled in
   WorkerScratch scratch_;
-  TileLayout tiles_;
-  std::size_t key_panels_;
+  ScoreLayout scores_;
+  std::size_t key_panels_, reference_, inverse_sum_;
 };
 
 }  // namespace headwise::ops

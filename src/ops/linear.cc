@@ -13,111 +13,176 @@ namespace ops {
 
 namespace {
 
-constexpr std::int64_t kRowBlock = 64;
-constexpr std::int64_t kColumnBlock = 256;
-constexpr std::int64_t kGradientColumns = 64;  // of one task's share of a weight gradient
-constexpr std::int64_t kGradientRows = 256;    // summed between two visits of it
+using kernels::kPanelWidth;
 
-static_assert(kColumnBlock % kernels::kPanelWidth == 0);
-static_assert(kGradientColumns % kernels::kPanelWidth == 0);
+// Rows of one task: their part of X stays in the L2 cache while all panels of W pass by.
+constexpr std::int64_t kRowBlock = 96;
+// Few rows are shared out by columns instead. Eight chains of multiply-adds need 64 of them.
+constexpr std::int64_t kLeastColumns = 64;
+constexpr std::int64_t kTasksWanted = 16;  // more than most machines have threads to fill
 
-bool all_finite(const ConstRows& rows) {
-  for (std::int64_t o = 0; o < rows.outer; ++o) {
-    const auto block = rows.block(o, 0);
-    for (std::int64_t i = 0; i < rows.inner; ++i) {
-      for (std::int64_t f = 0; f < rows.features; ++f) {
-        if (!std::isfinite(block(i, f))) return false;
+constexpr std::int64_t kGradientColumns = 128;  // of one task's share of a weight gradient
+constexpr std::int64_t kGradientInputs = 192;
+constexpr std::int64_t kGradientRows = 256;  // summed between two visits of it
+
+// How a call is cut into tasks, by its shape alone.
+struct LinearTasks {
+  explicit LinearTasks(const LinearCall& call) : x(call.x), y(call.y) {
+    // Many short sequences become one long block only if both sides allow it.
+    if (x.collapsed().outer == 1 && y.collapsed().outer == 1) {
+      x = x.collapsed();
+      y = y.collapsed();
+    }
+    const std::int64_t panels = kernels::panel_count(call.w.columns);
+    row_blocks = base::divide_up(x.inner, kRowBlock);
+    const std::int64_t wanted = base::divide_up(kTasksWanted, std::max<std::int64_t>(1, x.outer * row_blocks));
+    column_blocks = std::clamp<std::int64_t>(panels * kPanelWidth / kLeastColumns, 1, wanted);
+    panels_per_block = base::divide_up(panels, column_blocks);
+    // Whole pairs of panels, which the widest register tile spans.
+    panels_per_block += panels_per_block % 2;
+    column_blocks = panels_per_block == 0 ? 0 : base::divide_up(panels, panels_per_block);
+  }
+  [[nodiscard]] std::int64_t count() const { return x.outer * row_blocks * column_blocks; }
+
+  ConstRows x;
+  MutableRows y;
+  std::int64_t row_blocks, column_blocks, panels_per_block;
+};
+
+void run_task(const kernels::Kernels& kernels, const LinearCall& call, const LinearTasks& tasks,
+              std::int64_t task) {
+  const std::int64_t column =
+      task % tasks.column_blocks * tasks.panels_per_block * kPanelWidth;
+  const std::int64_t block = task / tasks.column_blocks % tasks.row_blocks;
+  const std::int64_t outer = task / tasks.column_blocks / tasks.row_blocks;
+  // Equal shares: 97 rows are 49 and 48, not 96 and 1.
+  const std::int64_t row = tasks.x.inner * block / tasks.row_blocks;
+  const std::int64_t row_end = tasks.x.inner * (block + 1) / tasks.row_blocks;
+  kernels::Product product{
+      .rows = row_end - row,
+      .columns = std::min(tasks.panels_per_block * kPanelWidth, call.w.columns - column),
+      .depth = call.w.depth,
+      .a = tasks.x.block(outer, row),
+      .b = kernels::packed_panels(call.w.panels + column * call.w.depth, call.w.depth),
+      .c = tasks.y.block(outer, row).from(0, column),
+      .bias = call.bias == nullptr ? nullptr : call.bias + column};
+  if (call.accumulate) {
+    product.start = {product.c.data, product.c.row_stride, product.c.column_stride};
+  }
+  kernels.gemm.multiply(product);
+}
+
+}  // namespace
+
+PackedMatrix pack(const runtime::Lease& lease, std::int64_t depth, std::int64_t columns,
+                  kernels::MatrixView matrix, float* panels) {
+  constexpr std::int64_t kColumns = 8 * kPanelWidth;
+  lease.parallel_for(base::divide_up(columns, kColumns), [&](std::int64_t task, int) {
+    const std::int64_t column = task * kColumns;
+    (void)lease.kernels().gemm.pack_panels(depth, std::min(kColumns, columns - column),
+                                           matrix.from(0, column), panels + column * depth);
+  });
+  return {depth, columns, panels};
+}
+
+void linear(const runtime::Lease& lease, std::span<const LinearCall> calls) {
+  std::int64_t total = 0;
+  for (const LinearCall& call : calls) total += LinearTasks(call).count();
+  lease.parallel_for(total, [&](std::int64_t task, int) {
+    for (const LinearCall& call : calls) {
+      const LinearTasks tasks(call);
+      if (task < tasks.count()) return run_task(lease.kernels(), call, tasks, task);
+      task -= tasks.count();
+    }
+  });
+}
+
+std::int64_t linear_gradient_scratch() {
+  return kernels::packed_size(kGradientRows, kGradientColumns) +
+         kGradientRows * kGradientInputs;
+}
+
+namespace {
+
+// A task's share of a weight gradient: some inputs × some outputs.
+struct GradientShare {
+  std::int64_t input, inputs;
+  std::int64_t output, outputs;
+};
+
+// Adds all rows to the share, in order. Returns whether the result is finite.
+bool sum_gradient(const kernels::Kernels& kernels, const LinearGradientCall& call,
+                  const GradientShare& share, float* scratch, bool zero_annihilates) {
+  float* dy_panels = scratch;
+  float* x_rows = scratch + kernels::packed_size(kGradientRows, kGradientColumns);
+  const kernels::MutableMatrix gradient{
+      call.kernel_gradient + share.input * call.outputs + share.output, call.outputs, 1};
+  bool started = false;
+  for (const RowPair& pair : call.pairs) {
+    for (std::int64_t o = 0; o < pair.x.outer; ++o) {
+      for (std::int64_t row = 0; row < pair.x.inner; row += kGradientRows) {
+        const std::int64_t rows = std::min(kGradientRows, pair.x.inner - row);
+        (void)kernels.gemm.pack_panels(rows, share.outputs,
+                                       pair.dy.block(o, row).from(0, share.output), dy_panels);
+        // Copied, because the columns of X lie a whole row apart: with rows of a power of two they
+        // would compete for a few places of the cache.
+        const kernels::MatrixView x = pair.x.block(o, row).from(0, share.input);
+        for (std::int64_t k = 0; k < rows; ++k) {
+          for (std::int64_t i = 0; i < share.inputs; ++i) x_rows[k * share.inputs + i] = x(k, i);
+        }
+        kernels.gemm.multiply({.rows = share.inputs,
+                               .columns = share.outputs,
+                               .depth = rows,
+                               .a = {x_rows, 1, share.inputs},
+                               .b = kernels::packed_panels(dy_panels, rows),
+                               .c = gradient,
+                               .start = started ? kernels::MatrixView{gradient.data, call.outputs, 1}
+                                                : kernels::MatrixView{},
+                               .zero_annihilates = zero_annihilates});
+        started = true;
       }
     }
   }
-  return true;
+  bool finite = true;
+  for (std::int64_t i = 0; i < share.inputs; ++i) {
+    for (std::int64_t j = 0; j < share.outputs; ++j) {
+      if (!started) gradient(i, j) = 0.0F;
+      finite = finite && std::isfinite(gradient(i, j));
+    }
+  }
+  return finite;
 }
 
-// 1 for every row that is not all zero.
-void mark_used(const ConstRows& rows, std::uint8_t* used) {
-  for (std::int64_t o = 0; o < rows.outer; ++o) {
-    const auto block = rows.block(o, 0);
-    for (std::int64_t i = 0; i < rows.inner; ++i) {
-      bool zero = true;
-      for (std::int64_t f = 0; f < rows.features; ++f) zero = zero && block(i, f) == 0.0F;
-      *used++ = zero ? 0 : 1;
+void sum_bias_gradient(const LinearGradientCall& call, const GradientShare& share) {
+  float* sums = call.bias_gradient + share.output;
+  std::fill_n(sums, share.outputs, 0.0F);
+  for (const RowPair& pair : call.pairs) {
+    for (std::int64_t o = 0; o < pair.dy.outer; ++o) {
+      const kernels::MatrixView dy = pair.dy.block(o, 0).from(0, share.output);
+      for (std::int64_t i = 0; i < pair.dy.inner; ++i) {
+        for (std::int64_t j = 0; j < share.outputs; ++j) sums[j] += dy(i, j);
+      }
     }
   }
 }
 
 }  // namespace
 
-PackedMatrix pack(std::int64_t depth, std::int64_t columns, kernels::MatrixView matrix,
-                  float* panels) {
-  (void)kernels::pack_panels(depth, columns, matrix, panels);
-  return {depth, columns, panels};
-}
-
-void linear(const runtime::Lease& lease, const LinearCall& call) {
-  ConstRows x = call.x;
-  MutableRows y = call.y;
-  // Many short sequences become one long block only if both sides allow it.
-  if (x.collapsed().outer == 1 && y.collapsed().outer == 1) {
-    x = x.collapsed();
-    y = y.collapsed();
-  }
-  const std::int64_t row_blocks = base::divide_up(x.inner, kRowBlock);
-  const std::int64_t column_blocks = base::divide_up(call.w.columns, kColumnBlock);
-  lease.parallel_for(x.outer * row_blocks * column_blocks, [&](std::int64_t task, int) {
-    const std::int64_t column = task % column_blocks * kColumnBlock;
-    const std::int64_t row = task / column_blocks % row_blocks * kRowBlock;
-    const std::int64_t outer = task / column_blocks / row_blocks;
-    kernels::multiply({.rows = std::min(kRowBlock, x.inner - row),
-                       .columns = std::min(kColumnBlock, call.w.columns - column),
-                       .depth = call.w.depth,
-                       .a = x.block(outer, row),
-                       .panels = call.w.panels + column * call.w.depth,
-                       .c = y.block(outer, row).from(0, column),
-                       .bias = call.bias == nullptr ? nullptr : call.bias + column,
-                       .accumulate = call.accumulate});
-  });
-}
-
-std::int64_t linear_gradient_scratch(std::int64_t outputs) {
-  return kernels::packed_size(kGradientRows, std::min(outputs, kGradientColumns));
-}
-
 void linear_weight_gradient(const runtime::Lease& lease, const LinearGradientCall& call) {
-  const std::int64_t outputs = call.dy.features;
-  const std::int64_t scratch = linear_gradient_scratch(outputs);
-  mark_used(call.dy, call.used);
-  const bool finite = all_finite(call.x);
-
-  // A task owns some columns of the gradient and adds all rows to them, in order.
-  lease.parallel_for(
-      base::divide_up(outputs, kGradientColumns), [&](std::int64_t task, int worker) {
-        const std::int64_t column = task * kGradientColumns;
-        const std::int64_t columns = std::min(kGradientColumns, outputs - column);
-        float* panels = call.worker_scratch + worker * scratch;
-        for (std::int64_t o = 0; o < call.x.outer; ++o) {
-          for (std::int64_t row = 0; row < call.x.inner; row += kGradientRows) {
-            const std::int64_t rows = std::min(kGradientRows, call.x.inner - row);
-            const kernels::MatrixView dy = call.dy.block(o, row).from(0, column);
-            (void)kernels::pack_panels(rows, columns, dy, panels);
-            const kernels::Product product{.rows = call.x.features,
-                                           .columns = columns,
-                                           .depth = rows,
-                                           .a = call.x.block(o, row).transposed(),
-                                           .panels = panels,
-                                           .c = {call.kernel_gradient + column, outputs, 1},
-                                           .accumulate = true};
-            if (finite) {
-              kernels::multiply(product);
-            } else {
-              kernels::multiply_selected(product, {call.used + o * call.x.inner + row, 0, 1});
-            }
-            if (call.bias_gradient == nullptr) continue;
-            for (std::int64_t i = 0; i < rows; ++i) {
-              for (std::int64_t j = 0; j < columns; ++j) call.bias_gradient[column + j] += dy(i, j);
-            }
-          }
-        }
-      });
+  const std::int64_t columns = base::divide_up(call.outputs, kGradientColumns);
+  const std::int64_t rows = base::divide_up(call.inputs, kGradientInputs);
+  lease.parallel_for(columns * rows, [&](std::int64_t task, int worker) {
+    const std::int64_t input = task % rows * kGradientInputs;
+    const std::int64_t output = task / rows * kGradientColumns;
+    const GradientShare share{input, std::min(kGradientInputs, call.inputs - input), output,
+                              std::min(kGradientColumns, call.outputs - output)};
+    float* scratch = call.worker_scratch + worker * linear_gradient_scratch();
+    // Nearly always everything is finite, and to look first would cost a pass over X.
+    if (!sum_gradient(lease.kernels(), call, share, scratch, false)) {
+      (void)sum_gradient(lease.kernels(), call, share, scratch, true);
+    }
+    if (call.bias_gradient != nullptr && input == 0) sum_bias_gradient(call, share);
+  });
 }
 
 }  // namespace ops
@@ -151,7 +216,7 @@ Tensor linear(const ConstView& input, const ConstView& kernel, const ConstView& 
   const std::size_t panels = plan.add<float>(kernels::packed_size(features, outputs));
   lease.reserve(plan, 2.0 * static_cast<double>(count) * static_cast<double>(kernel.size()));
   const ops::PackedMatrix packed =
-      ops::pack(features, outputs, {kernel.data(), kernel.stride(0), kernel.stride(1)},
+      ops::pack(lease, features, outputs, {kernel.data(), kernel.stride(0), kernel.stride(1)},
                 lease.scratch<float>(panels));
   ops::linear(lease, {.x = x,
                       .w = packed,

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 
 #include "headwise/linear.h"
 #include "headwise/tensor.h"
@@ -66,8 +67,9 @@ struct PackedMatrix {
   std::int64_t columns = 0;
   const float* panels = nullptr;
 };
-PackedMatrix pack(std::int64_t depth, std::int64_t columns, kernels::MatrixView matrix,
-                  float* panels);
+// Packs on all threads.
+PackedMatrix pack(const runtime::Lease& lease, std::int64_t depth, std::int64_t columns,
+                  kernels::MatrixView matrix, float* panels);
 
 // y = x·w [+ bias], or y += x·w.
 struct LinearCall {
@@ -77,21 +79,30 @@ struct LinearCall {
   MutableRows y;
   bool accumulate = false;
 };
-void linear(const runtime::Lease& lease, const LinearCall& call);
+// Calls that do not depend on each other share the threads: short ones need not wait for the end of
+// the one before.
+void linear(const runtime::Lease& lease, std::span<const LinearCall> calls);
+inline void linear(const runtime::Lease& lease, const LinearCall& call) {
+  linear(lease, std::span(&call, 1));
+}
 
 // Scratch numbers per worker that linear_weight_gradient needs.
-std::int64_t linear_gradient_scratch(std::int64_t outputs);
+std::int64_t linear_gradient_scratch();
 
-// kernel_gradient += xᵀ·dy, bias_gradient += Σ dy (if not null). A row of dy that is all zero takes
-// no part, so what x holds there, NaN for a masked key, does not matter. `used` has room for a byte
-// per row.
-struct LinearGradientCall {
+// Rows of x and of dy that belong together.
+struct RowPair {
   ConstRows x;
-  ConstRows dy;                      // as many rows as x
-  float* kernel_gradient = nullptr;  // (x.features, dy.features)
-  float* bias_gradient = nullptr;    // (dy.features)
-  std::uint8_t* used = nullptr;
-  float* worker_scratch = nullptr;  // linear_gradient_scratch() for each worker
+  ConstRows dy;
+};
+// kernel_gradient = Σ xᵀ·dy over all rows of all pairs, in order, and bias_gradient = Σ dy (if not
+// null). Where dy is exactly 0, what x holds does not matter: NaN for a masked key.
+struct LinearGradientCall {
+  std::span<const RowPair> pairs;
+  std::int64_t inputs = 0;
+  std::int64_t outputs = 0;
+  float* kernel_gradient = nullptr;  // (inputs, outputs)
+  float* bias_gradient = nullptr;    // (outputs)
+  float* worker_scratch = nullptr;   // linear_gradient_scratch() for each worker
 };
 void linear_weight_gradient(const runtime::Lease& lease, const LinearGradientCall& call);
 

@@ -3,6 +3,7 @@
 #include <sched.h>
 
 #include <algorithm>
+#include <cstdlib>
 #include <string>
 #include <thread>
 
@@ -32,11 +33,41 @@ int checked_threads(int threads) {
   return threads;
 }
 
+const kernels::Kernels& checked_target(std::string_view function, std::string_view argument,
+                                       std::string_view name) {
+  if (const kernels::Kernels* found = kernels::find_target(name)) return *found;
+  std::string known;
+  for (const kernels::Kernels* target : kernels::targets()) {
+    known += (known.empty() ? "" : ", ") + std::string(target->target);
+  }
+  base::fail(function, argument, "one of " + known, name);
+}
+
+const kernels::Kernels& default_kernels(std::string_view function) {
+  const char* forced = std::getenv("HEADWISE_TARGET");
+  if (forced == nullptr || *forced == '\0') return **kernels::targets().begin();
+  return checked_target(function, "HEADWISE_TARGET", forced);
+}
+
 }  // namespace
+
+std::vector<std::string_view> available_targets() {
+  std::vector<std::string_view> names;
+  for (const kernels::Kernels* target : kernels::targets()) names.push_back(target->target);
+  return names;
+}
+std::string_view default_target() { return default_kernels("default_target").target; }
 
 Context::Context() : Context(std::min(available_cpus(), kMaxThreads)) {}
 Context::Context(int threads)
-    : state_(std::make_unique<runtime::ContextState>(checked_threads(threads))) {}
+    : state_(std::make_unique<runtime::ContextState>(checked_threads(threads),
+                                                     default_kernels("Context"))) {}
+Context::Context(int threads, std::string_view target)
+    : state_(std::make_unique<runtime::ContextState>(
+          checked_threads(threads), checked_target("Context", "target", target))) {}
+std::string_view Context::target() const noexcept {
+  return state_ ? state_->kernels.target : std::string_view();
+}
 Context::~Context() = default;
 Context::Context(Context&&) noexcept = default;
 Context& Context::operator=(Context&&) noexcept = default;
@@ -88,7 +119,10 @@ Lease::Lease(std::string_view function, Context* context) {
   }
 }
 
-Lease::~Lease() { state_->leased.store(false, std::memory_order_release); }
+Lease::~Lease() {
+  if (threaded_) state_->pool.rest();
+  state_->leased.store(false, std::memory_order_release);
+}
 
 void Lease::reserve(const ScratchPlan& plan, double flops) {
   if (plan.bytes() > state_->scratch_bytes) {
@@ -98,7 +132,7 @@ void Lease::reserve(const ScratchPlan& plan, double flops) {
     state_->scratch_bytes = plan.bytes();
   }
   threaded_ = state_->pool.threads() > 1 && flops >= kFlopsWorthThreads;
-  if (threaded_) state_->pool.start();
+  if (threaded_) state_->pool.start();  // they wake while the caller prepares the first round
 }
 
 }  // namespace runtime

@@ -9,15 +9,17 @@
 #include <string_view>
 
 #include "headwise/context.h"
+#include "kernels/kernels.h"
 #include "runtime/thread_pool.h"
 
 namespace headwise::runtime {
 
 class ContextState {
  public:
-  explicit ContextState(int threads) : pool(threads) {}
+  ContextState(int threads, const kernels::Kernels& kernels_) : pool(threads), kernels(kernels_) {}
 
   ThreadPool pool;
+  const kernels::Kernels& kernels;  // of the CPU target
   std::unique_ptr<std::byte, void (*)(std::byte*)> scratch{nullptr, [](std::byte*) {}};
   std::size_t scratch_bytes = 0;
   std::atomic<bool> leased{false};
@@ -48,6 +50,7 @@ class Lease {
   Lease& operator=(const Lease&) = delete;
 
   [[nodiscard]] int threads() const { return state_->pool.threads(); }
+  [[nodiscard]] const kernels::Kernels& kernels() const { return state_->kernels; }
 
   // All the memory and threads of the call; throws OutOfMemory. `flops` decides whether threads
   // are worth waking: the only use of the work's size, and without influence on results.
@@ -57,7 +60,7 @@ class Lease {
     return reinterpret_cast<T*>(state_->scratch.get() + offset);
   }
 
-  // task(index, worker) for 0 … count−1, on all threads.
+  // task(index, worker) for 0 … count−1, on all threads; taken in ascending order, see ThreadPool.
   template <typename Task>
   void parallel_for(std::int64_t count, Task&& task) const noexcept {
     if (!threaded_) {

@@ -1,54 +1,54 @@
 // The steps between the matrix products of attention, on one tile of scores (rows × keys).
 //
-//   raw Q·Kᵀ ──finish_scores──► scores ──online_softmax──► 2^(score·log₂e − reference) ──► P·V
-//                                   └────normalise (weights, backward)──► P
+//   raw Q·Kᵀ ──finish_scores──► scores ──online_softmax──► 2^(score·factor − reference) ──► P·V
+//                                   └────probabilities (weights, backward)──► P
 //
-// The reference of a row is an integer, ceil(largest score · log₂e): moving it rescales what was
+// The reference of a row is an integer, ceil(largest score · factor): moving it rescales what was
 // summed so far by a power of two, which is exact. So it does not matter when, or how often, it
-// moves.
+// moves. A masked score is −∞, and −∞ weighs nothing.
 #pragma once
 
 #include <cstdint>
 
+#include "kernels/gemm/gemm.h"
+
 namespace headwise::kernels {
 
+// Rows are cut into RowTiles; of the keys a tile's rows have those of its span. Values come in
+// whole panels of keys, −∞ (scores) or 0 (weights) behind the last one.
 struct ScoreTile {
-  float* values = nullptr;             // row-major
-  const std::uint8_t* keep = nullptr;  // same layout, 0 = masked; null: all kept
-  const float* bias = nullptr;         // same layout; null: none
-  std::int64_t stride = 0;             // of all three
+  float* values = nullptr;  // row-major
+  std::int64_t stride = 0;
   std::int64_t rows = 0;
   std::int64_t keys = 0;
-
-  [[nodiscard]] bool kept(std::int64_t row, std::int64_t key) const {
-    return keep == nullptr || keep[row * stride + key] != 0;
-  }
+  const TileSpan* spans = nullptr;  // null: all keys
 };
 
+// How raw products become exponents: base-2 exponent = factor · score, where
+// score = raw                                          if not `finished`
+//       = softcap·tanh(scale·raw / softcap) + bias     if `finished`
 struct ScoreRule {
   float scale = 1.0F;
-  float softcap = 0.0F;  // 0: none
+  float softcap = 0.0F;   // 0: none
+  float factor = 0.0F;    // scale·log₂e, or log₂e
+  bool finished = false;  // because there is a bias, a softcap, or a scale that is not positive
 };
 
-// Raw products → softcap·tanh(scale·x / softcap) + bias. `slope`, if not null and of the tile's
-// layout, receives the derivative of the softcap.
-void finish_scores(const ScoreTile& tile, const ScoreRule& rule, float* slope);
+// What finish_scores adds to a tile.
+struct ScoreExtras {
+  const std::uint8_t* keep = nullptr;  // 0 = masked; null: all kept
+  std::int64_t keep_stride = 0;
+  const float* bias = nullptr;  // −∞ = masked; null: none
+  std::int64_t bias_stride = 0;
+  float* slope = nullptr;  // receives the derivative of the softcap, with the tile's stride
+};
 
-// One number per row of the tile.
+// One number per row of the tile, with room for a multiple of 4 rows.
 struct SoftmaxRows {
   float* reference = nullptr;  // −∞ before the first key
   float* sum = nullptr;        // 0 for as long as nothing was attended
   float* rescale = nullptr;    // out: what sums made under the old reference must be multiplied by
 };
-
-// Scores → unnormalised weights under the reference, which may move up; masked places become 0.
-void online_softmax(const ScoreTile& tile, const SoftmaxRows& rows);
-
-// Scores → P, with the final reference and sum of every row; masked places become 0.
-void normalise(const ScoreTile& tile, const float* reference, const float* sum);
-
-// Natural logarithm of Σ exp(score); −∞ for an empty row.
-float log_sum_exp(float reference, float sum);
 
 struct DropoutTile {
   std::uint64_t seed = 0;
@@ -59,10 +59,28 @@ struct DropoutTile {
   float probability = 0.0F;       // 0: off
 };
 
-// Zeroes dropped places and scales the others by 1/(1−p).
-void drop(const ScoreTile& tile, const DropoutTile& dropout);
+struct TileKernels {
+  // Raw products → scores, masked ones −∞; row_max (rows × kPanelWidth) becomes their maxima.
+  void (*finish_scores)(const ScoreTile& tile, const ScoreRule& rule, const ScoreExtras& extras,
+                        float* row_max);
+  // Scores → unnormalised weights under the reference, which may move up.
+  void (*online_softmax)(const ScoreTile& tile, float factor, const float* row_max,
+                         const SoftmaxRows& rows);
+  // Scores → P, with the final reference of every row and 1/sum.
+  void (*probabilities)(const ScoreTile& tile, float factor, const float* reference,
+                        const float* inverse_sum);
+  // Zeroes dropped places and scales the others by 1/(1−p).
+  void (*drop)(const ScoreTile& tile, const DropoutTile& dropout);
+  // dP → dS = scale · [slope ∘] P ∘ (dP − delta); 0 where P is 0, whatever dP holds there.
+  void (*score_gradient)(const ScoreTile& gradient, const float* probabilities,
+                         const float* slope, const float* delta, float scale);
+  // Σ x∘y of every row, summed in double.
+  void (*row_dots)(std::int64_t rows, std::int64_t columns, MatrixView x, MatrixView y,
+                   float* dots);
+  void (*sigmoid)(std::int64_t count, float* values);  // in place
+};
 
-// dP → dS = P ∘ (dP − delta); masked places become 0. `delta` is rowsum(dO ∘ O).
-void score_gradient(const ScoreTile& gradient, const float* probabilities, const float* delta);
+// Natural logarithm of Σ exp(score); −∞ for an empty row.
+float log_sum_exp(float reference, float sum);
 
 }  // namespace headwise::kernels

@@ -1,12 +1,6 @@
 #include "kernels/gate/gate.h"
 
-#include <cmath>
-
 namespace headwise::kernels {
-
-void sigmoid(std::int64_t count, float* values) {
-  for (std::int64_t i = 0; i < count; ++i) values[i] = 1.0F / (1.0F + std::exp(-values[i]));
-}
 
 void apply_gate(std::int64_t count, const float* heads, const float* gate, float* gated) {
   for (std::int64_t i = 0; i < count; ++i) gated[i] = heads[i] == 0.0F ? 0.0F : heads[i] * gate[i];

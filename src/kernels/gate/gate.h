@@ -6,9 +6,6 @@
 
 namespace headwise::kernels {
 
-// z → σ(z) in place.
-void sigmoid(std::int64_t count, float* values);
-
 void apply_gate(std::int64_t count, const float* heads, const float* gate, float* gated);
 
 // d(gated) → d(heads) in place, and d(z).

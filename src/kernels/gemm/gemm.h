@@ -1,19 +1,19 @@
 // Matrix products on one thread: C = A·B [+ bias], or C += A·B.
 //
 // One register tile serves the projections, Q·Kᵀ, P·V and every product of the backward pass.
-// A is read in place with any strides. B is packed once into panels of kPanelWidth columns,
-// [columns / kPanelWidth][depth][kPanelWidth], the last panel padded with zeros.
+// A is read in place with any strides. B comes in panels of kPanelWidth columns,
+// [columns / kPanelWidth][depth][kPanelWidth], the last panel padded with zeros. The layout is the
+// same for every CPU, so a matrix packed once serves all of them.
 //
-// Every element of C is one chain of multiply-adds over the depth, in order; so its bits depend on
-// its own row and column alone, never on how many rows share the call.
+// Every element of C is one chain of fused multiply-adds over the depth, in order; so its bits
+// depend on its own row and column alone, never on how many rows share the call, nor on the tile.
 #pragma once
 
 #include <cstdint>
 
 namespace headwise::kernels {
 
-inline constexpr std::int64_t kPanelWidth = 8;
-inline constexpr std::int64_t kTileRows = 4;
+inline constexpr std::int64_t kPanelWidth = 16;
 
 template <typename T>
 struct StridedMatrix {
@@ -31,7 +31,6 @@ struct StridedMatrix {
 };
 using MatrixView = StridedMatrix<const float>;
 using MutableMatrix = StridedMatrix<float>;
-using ByteMatrix = StridedMatrix<const std::uint8_t>;
 
 // Numbers that packing (depth × columns) takes.
 constexpr std::int64_t panel_count(std::int64_t columns) {
@@ -41,24 +40,78 @@ constexpr std::int64_t packed_size(std::int64_t depth, std::int64_t columns) {
   return depth * panel_count(columns) * kPanelWidth;
 }
 
-// Packs B (depth × columns). Returns whether all of it is finite: zero times that is zero.
-bool pack_panels(std::int64_t depth, std::int64_t columns, MatrixView b, float* panels);
+// How rows are cut into register tiles: as few as possible, and all about equally high, because a
+// low tile at the end would run at a fraction of the speed.
+struct RowTiles {
+  std::int64_t count = 0;
+  std::int64_t height = 0;  // of the last ones; the first `higher` have one row more
+  std::int64_t higher = 0;
+
+  RowTiles(std::int64_t rows, std::int64_t highest)
+      : count((rows + highest - 1) / highest),
+        height(count == 0 ? 0 : rows / count),
+        higher(count == 0 ? 0 : rows % count) {}
+  [[nodiscard]] std::int64_t row(std::int64_t tile) const {
+    return tile * height + (tile < higher ? tile : higher);
+  }
+};
+
+// What part of a product's columns or depth a row tile needs: multiples of kPanelWidth, but for the
+// end of everything.
+struct TileSpan {
+  std::int64_t begin = 0;
+  std::int64_t end = 0;
+};
+
+// B of a product: panels one after the other, or side by side in a row-major matrix used in place.
+struct Panels {
+  const float* data = nullptr;
+  std::int64_t panel_stride = 0;
+  std::int64_t row_stride = kPanelWidth;
+};
+inline Panels packed_panels(const float* data, std::int64_t depth) {
+  return {data, depth * kPanelWidth, kPanelWidth};
+}
+// Rows of unit stride whose columns fill whole panels need no packing.
+inline Panels panels_in_place(MatrixView b) { return {b.data, kPanelWidth, b.row_stride}; }
 
 struct Product {
   std::int64_t rows = 0;
   std::int64_t columns = 0;
   std::int64_t depth = 0;
-  MatrixView a;                   // (rows, depth)
-  const float* panels = nullptr;  // packed (depth, columns)
-  MutableMatrix c;                // (rows, columns)
-  const float* bias = nullptr;    // (columns), added at the end; null: none
-  bool accumulate = false;        // start from C instead of zero
+  MatrixView a;                       // (rows, depth)
+  Panels b;                           // (depth, columns)
+  MutableMatrix c;                    // (rows, columns)
+  MatrixView start = {};              // what C starts from, perhaps C itself; null: zero
+  const float* row_before = nullptr;  // (rows): the start is multiplied by this; null: 1
+  const float* bias = nullptr;        // (columns), added at the end; null: none
+  const float* row_after = nullptr;   // (rows): the result is multiplied by this; null: 1
+  // A factor of exactly 0 makes a term 0 even if the other one is not finite. Slow; for data that
+  // is hidden behind zeros and may be NaN.
+  bool zero_annihilates = false;
+  const TileSpan* depth_of_tile = nullptr;  // for each of RowTiles; null: all
 };
 
-void multiply(const Product& product);
+// Q·Kᵀ. Scores are written by whole panels, the columns beyond `columns` as −∞; and row_max
+// (rows × kPanelWidth) becomes the larger of itself and the scores, lane by lane.
+struct ScoreProduct {
+  std::int64_t rows = 0;
+  std::int64_t columns = 0;
+  std::int64_t depth = 0;
+  MatrixView a;  // (rows, depth)
+  Panels b;      // (depth, columns)
+  float* scores = nullptr;
+  std::int64_t score_stride = 0;
+  float* row_max = nullptr;
+  const TileSpan* columns_of_tile = nullptr;  // for each of RowTiles; null: all
+};
 
-// The same, but a term whose `keep` (rows × depth) is 0 does not take part, even where B is not
-// finite and zero times it would be NaN. Slow; for tiles that are partly masked over such data.
-void multiply_selected(const Product& product, ByteMatrix keep);
+struct GemmKernels {
+  std::int64_t tile_rows = 0;  // of the highest register tile
+  // Packs B (depth × columns). Returns whether all of it is finite: zero times that is zero.
+  bool (*pack_panels)(std::int64_t depth, std::int64_t columns, MatrixView b, float* panels);
+  void (*multiply)(const Product& product);
+  void (*multiply_scores)(const ScoreProduct& product);
+};
 
 }  // namespace headwise::kernels

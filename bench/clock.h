@@ -1,0 +1,21 @@
+#pragma once
+
+#include <time.h>  // clock_gettime is POSIX
+
+#include <chrono>
+
+namespace headwise::bench {
+
+// Seconds since some moment.
+inline double now() {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
+
+// Seconds that the calling thread has run on a CPU.
+inline double thread_cpu_seconds() {
+  timespec time{};
+  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
+  return static_cast<double>(time.tv_sec) + 1e-9 * static_cast<double>(time.tv_nsec);
+}
+
+}  // namespace headwise::bench

@@ -1,0 +1,26 @@
+// Tells on stderr how far the run is: one line that changes on a terminal, a line a group elsewhere.
+#pragma once
+
+#include <string>
+
+namespace headwise::bench {
+
+class Progress {
+ public:
+  explicit Progress(int groups);
+  ~Progress();
+  Progress(const Progress&) = delete;
+  Progress& operator=(const Progress&) = delete;
+
+  // Round 0 opens a group.
+  void show(const std::string& group, int round, int rounds);
+  void clear() const;  // before something else is printed
+
+ private:
+  int groups_;
+  int group_ = 0;
+  double start_;
+  bool terminal_;
+};
+
+}  // namespace headwise::bench

@@ -1,0 +1,75 @@
+#include "yardsticks.h"
+
+#include <algorithm>
+#include <atomic>
+#include <functional>
+#include <stdexcept>
+#include <thread>
+#include <vector>
+
+#include "clock.h"
+
+namespace headwise::bench {
+
+namespace {
+
+VectorLoops loops_of(const std::string& target) {
+  for (const VectorLoops& loops : supported_loops()) {
+    if (target == loops.target) return loops;
+  }
+  throw std::invalid_argument("no yardstick for target " + target);
+}
+
+// Calls portion(thread) on every thread for that long and adds up their rates. A portion returns
+// the amount of work it did. All start together, so that they share caches and memory. Rates are
+// per second of CPU: a neighbour who takes the CPU away does not make the machine a slower one.
+double summed_rate(int threads, double seconds, const std::function<double(int)>& portion) {
+  std::atomic<int> waiting{threads};
+  std::vector<double> rates(static_cast<std::size_t>(threads));
+  const auto work = [&](int thread) {
+    portion(thread);  // wakes the clock, fills the cache
+    waiting.fetch_sub(1);
+    while (waiting.load() > 0) std::this_thread::yield();
+    const double start = now();
+    const double cpu_start = thread_cpu_seconds();
+    double done = 0.0;
+    do {
+      done += portion(thread);
+    } while (now() - start < seconds);
+    rates[static_cast<std::size_t>(thread)] = done / (thread_cpu_seconds() - cpu_start);
+  };
+  std::vector<std::thread> others;
+  for (int thread = 1; thread < threads; ++thread) others.emplace_back(work, thread);
+  work(0);
+  for (std::thread& other : others) other.join();
+  double sum = 0.0;
+  for (const double rate : rates) sum += rate;
+  return sum;
+}
+
+}  // namespace
+
+Yardsticks::Yardsticks(const std::string& target, std::size_t largest_bytes)
+    : loops_(loops_of(target)),
+      buffer_(Tensor::full({static_cast<std::int64_t>(largest_bytes / sizeof(float))}, 1.0F)) {}
+
+double Yardsticks::peak(int threads, double seconds) const {
+  constexpr std::int64_t kSteps = 10000;  // 20 to 40 µs
+  return summed_rate(threads, seconds, [&](int) { return loops_.multiply_add(kSteps); });
+}
+
+double Yardsticks::read_speed(int threads, std::size_t bytes, double seconds) const {
+  constexpr std::size_t kLeast = 65536;  // floats a portion: the clock must not count
+  const std::size_t count = std::min(bytes / sizeof(float), buffer_.values().size());
+  const std::size_t part = count / static_cast<std::size_t>(threads);
+  const std::size_t passes = std::max<std::size_t>(1, kLeast / std::max<std::size_t>(part, 1));
+  return summed_rate(threads, seconds, [&](int thread) {
+    const float* data = buffer_.data() + static_cast<std::size_t>(thread) * part;
+    volatile float sink = 0.0F;
+    for (std::size_t pass = 0; pass < passes; ++pass) sink = loops_.read(data, part);
+    static_cast<void>(sink);
+    return static_cast<double>(passes * part * sizeof(float));
+  });
+}
+
+}  // namespace headwise::bench

@@ -1,0 +1,31 @@
+// What the machine can do, to hold every row against: FMA peak and read speed, measured again and
+// again between the rows, since clocks and neighbours change.
+#pragma once
+
+#include <cstddef>
+#include <string>
+
+#include "headwise/tensor.h"
+#include "vector_loops.h"
+
+namespace headwise::bench {
+
+class Yardsticks {
+ public:
+  // Of the named target; `largest_bytes` is the largest size that read_speed() will be asked for.
+  Yardsticks(const std::string& target, std::size_t largest_bytes);
+
+  // FLOP/s of float32 multiply-adds on registers, all threads at once.
+  [[nodiscard]] double peak(int threads, double seconds) const;
+  // Bytes/s of summing up a buffer of that size again and again, each thread its own part. From
+  // which cache or memory it comes follows from the size.
+  [[nodiscard]] double read_speed(int threads, std::size_t bytes, double seconds) const;
+
+  [[nodiscard]] int lanes() const { return loops_.lanes; }
+
+ private:
+  VectorLoops loops_;
+  Tensor buffer_;  // a tensor of the library's: the same pages as what it will read
+};
+
+}  // namespace headwise::bench

@@ -1,0 +1,342 @@
+// The steps between the products of attention, for one CPU target. Included once per target.
+#include "kernels/attention/tile.h"
+
+#if defined(HEADWISE_TILE_INL_H_) == defined(HWY_TARGET_TOGGLE)
+#ifdef HEADWISE_TILE_INL_H_
+#undef HEADWISE_TILE_INL_H_
+#else
+#define HEADWISE_TILE_INL_H_
+#endif
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <limits>
+
+#include <hwy/highway.h>
+
+#include "kernels/gemm/gemm-inl.h"
+#include "kernels/math/vector_math-inl.h"
+
+#if HWY_TARGET != HWY_SCALAR
+HWY_BEFORE_NAMESPACE();
+namespace headwise::kernels::HWY_NAMESPACE {
+
+namespace hn = hwy::HWY_NAMESPACE;
+
+// Calls visit(row, begin, end) for every row, with its keys in whole panels.
+template <typename Visit>
+HWY_INLINE void for_each_row(const ScoreTile& tile, const Visit& visit) {
+  const std::int64_t keys = panel_count(tile.keys) * kPanelWidth;
+  if (tile.spans == nullptr) {
+    for (std::int64_t row = 0; row < tile.rows; ++row) visit(row, std::int64_t{0}, keys);
+    return;
+  }
+  const RowTiles tiles(tile.rows, kTileRows);
+  for (std::int64_t t = 0; t < tiles.count; ++t) {
+    const std::int64_t end = std::min(tile.spans[t].end, keys);
+    for (std::int64_t row = tiles.row(t); row < tiles.row(t + 1); ++row) {
+      visit(row, tile.spans[t].begin, panel_count(end) * kPanelWidth);
+    }
+  }
+}
+
+// Lanes whose byte is not 0.
+HWY_INLINE hn::Mask<FloatTag> kept_lanes(const std::uint8_t* keep) {
+  const hn::Rebind<std::uint8_t, FloatTag> bytes;
+  const IntTag ints;
+  const auto wide = hn::PromoteTo(ints, hn::LoadU(bytes, keep));
+  return hn::RebindMask(kTag, hn::Ne(wide, hn::Zero(ints)));
+}
+
+void finish_scores(const ScoreTile& tile, const ScoreRule& rule, const ScoreExtras& extras,
+                   float* row_max) {
+  const FloatVector hidden = hn::Set(kTag, -std::numeric_limits<float>::infinity());
+  const FloatVector scale = hn::Set(kTag, rule.scale);
+  const FloatVector cap = hn::Set(kTag, rule.softcap);
+  const FloatVector one = hn::Set(kTag, 1.0F);
+  for_each_row(tile, [&](std::int64_t row, std::int64_t begin, std::int64_t end) HWY_ATTR {
+    float* scores = tile.values + row * tile.stride;
+    const std::int64_t first = row * tile.stride;
+    FloatVector largest[kPanelVectors];
+    for (auto& lanes : largest) lanes = hidden;
+    for (std::int64_t panel = begin; panel < end; panel += kPanelWidth) {
+#pragma GCC unroll 4
+      for (int j = 0; j < kPanelVectors; ++j) {
+        const std::int64_t key = panel + j * kLanes;
+        const FloatVector raw = hn::LoadU(kTag, scores + key);
+        FloatVector score = raw;
+        if (rule.finished) {
+          score = hn::Mul(score, scale);
+          if (rule.softcap > 0.0F) {
+            const FloatVector squashed = tanh(hn::Div(score, cap));
+            score = hn::Mul(cap, squashed);
+            if (extras.slope != nullptr) {
+              hn::StoreU(hn::NegMulAdd(squashed, squashed, one), kTag, extras.slope + first + key);
+            }
+          }
+          if (extras.bias != nullptr) {
+            const FloatVector bias = hn::LoadU(kTag, extras.bias + row * extras.bias_stride + key);
+            score = hn::IfThenElse(hn::Eq(bias, hidden), hidden, hn::Add(score, bias));
+          }
+          // Padding behind the last key is −∞ before, and must be after.
+          if (key + kLanes > tile.keys) {
+            const std::int64_t left = std::clamp<std::int64_t>(tile.keys - key, 0, kLanes);
+            score = hn::IfThenElse(hn::FirstN(kTag, static_cast<std::size_t>(left)), score, hidden);
+          }
+        }
+        if (extras.keep != nullptr) {
+          score = hn::IfThenElse(kept_lanes(extras.keep + row * extras.keep_stride + key), score, hidden);
+        }
+        largest[j] = hn::Max(score, largest[j]);
+        hn::StoreU(score, kTag, scores + key);
+      }
+    }
+    for (int j = 0; j < kPanelVectors; ++j) {
+      hn::StoreU(largest[j], kTag, row_max + row * kPanelWidth + j * kLanes);
+    }
+  });
+}
+
+// Four numbers, one of each of four rows.
+using Quad = hn::FixedTag<float, 4>;
+using QuadVector = hn::Vec<Quad>;
+
+// Folds the 16 lanes of four rows into one number each: lane i with i + 8, then i + 4, i + 2, i + 1.
+template <typename Join>
+HWY_INLINE QuadVector fold_lanes(const float* lanes, const Join& join) {
+  const Quad quad;
+  QuadVector rows[4];
+#pragma GCC unroll 4
+  for (int i = 0; i < 4; ++i, lanes += kPanelWidth) {
+    rows[i] = join(join(hn::LoadU(quad, lanes), hn::LoadU(quad, lanes + 8)),
+                   join(hn::LoadU(quad, lanes + 4), hn::LoadU(quad, lanes + 12)));
+  }
+  const auto lo01 = hn::InterleaveLower(quad, rows[0], rows[1]);  // 0 0 1 1 of rows 0 and 1
+  const auto lo23 = hn::InterleaveLower(quad, rows[2], rows[3]);
+  const auto hi01 = hn::InterleaveUpper(quad, rows[0], rows[1]);
+  const auto hi23 = hn::InterleaveUpper(quad, rows[2], rows[3]);
+  const auto lane0 = hn::ConcatLowerLower(quad, lo23, lo01);
+  const auto lane1 = hn::ConcatUpperUpper(quad, lo23, lo01);
+  const auto lane2 = hn::ConcatLowerLower(quad, hi23, hi01);
+  const auto lane3 = hn::ConcatUpperUpper(quad, hi23, hi01);
+  return join(join(lane0, lane2), join(lane1, lane3));
+}
+
+// The new reference of four rows, and what it makes of the sums so far.
+HWY_INLINE void move_references(const float* row_max, float factor, float* reference,
+                                float* rescale) {
+  const Quad quad;
+  const hn::RebindToSigned<Quad> ints;
+  const auto largest = fold_lanes(
+      row_max, [](QuadVector a, QuadVector b) HWY_ATTR { return hn::Max(a, b); });
+  const auto before = hn::LoadU(quad, reference);
+  const auto wanted = hn::Ceil(hn::Mul(largest, hn::Set(quad, factor)));
+  const auto now = hn::IfThenElse(hn::Gt(wanted, before), wanted, before);
+  const auto exponent = hn::Sub(before, now);
+  const auto power = hn::BitCast(
+      quad, hn::ShiftLeft<23>(hn::BitCast(ints, hn::Add(hn::Set(quad, kRounder), exponent))));
+  // Equal references need no rescaling; −∞ − −∞ would be NaN.
+  const auto scaled = hn::IfThenElseZero(hn::Ge(exponent, hn::Set(quad, -126.0F)), power);
+  hn::StoreU(hn::IfThenElse(hn::Eq(now, before), hn::Set(quad, 1.0F), scaled), quad, rescale);
+  hn::StoreU(now, quad, reference);
+}
+
+// Turns a row's scores into weights and adds them to 16 lanes; `times` multiplies what is stored.
+template <bool Sum>
+HWY_INLINE void weigh_row(float* scores, std::int64_t begin, std::int64_t end, float factor,
+                          float reference, float times, float* lanes) {
+  if (HWY_UNLIKELY(!(std::abs(reference) < kLargestReference))) {
+    for (std::int64_t key = begin; key < end; ++key) {
+      const float w = careful_weight(factor, reference, scores[key]);
+      scores[key] = Sum ? w : w * times;
+      if (Sum) lanes[key % kPanelWidth] += w;
+    }
+    return;
+  }
+  const VectorWeightRule rule{WeightRule(factor, reference)};
+  const FloatVector scale = hn::Set(kTag, times);
+  FloatVector sums[kPanelVectors];
+#pragma GCC unroll 4
+  for (int j = 0; j < kPanelVectors; ++j) sums[j] = hn::Zero(kTag);
+  for (std::int64_t key = begin; key < end; key += kPanelWidth) {
+#pragma GCC unroll 4
+    for (int j = 0; j < kPanelVectors; ++j) {
+      FloatVector w = weight(rule, hn::LoadU(kTag, scores + key + j * kLanes));
+      if (Sum) sums[j] = hn::Add(sums[j], w);
+      if (!Sum) w = hn::Mul(w, scale);
+      hn::StoreU(w, kTag, scores + key + j * kLanes);
+    }
+  }
+  if (!Sum) return;
+#pragma GCC unroll 4
+  for (int j = 0; j < kPanelVectors; ++j) hn::StoreU(sums[j], kTag, lanes + j * kLanes);
+}
+
+void online_softmax(const ScoreTile& tile, float factor, const float* row_max,
+                    const SoftmaxRows& rows) {
+  const Quad quad;
+  for (std::int64_t row = 0; row < tile.rows; row += 4) {
+    move_references(row_max + row * kPanelWidth, factor, rows.reference + row, rows.rescale + row);
+  }
+  HWY_ALIGN float lanes[4 * kPanelWidth] = {};
+  std::int64_t pending = 0;  // rows whose lanes wait to be folded
+  const auto fold = [&](std::int64_t first) HWY_ATTR {
+    const auto added =
+        fold_lanes(lanes, [](QuadVector a, QuadVector b) HWY_ATTR { return hn::Add(a, b); });
+    const auto before = hn::Mul(hn::LoadU(quad, rows.sum + first),
+                                hn::LoadU(quad, rows.rescale + first));
+    hn::StoreU(hn::Add(before, added), quad, rows.sum + first);
+    std::fill_n(lanes, 4 * kPanelWidth, 0.0F);
+    pending = 0;
+  };
+  for_each_row(tile, [&](std::int64_t row, std::int64_t begin, std::int64_t end) HWY_ATTR {
+    weigh_row<true>(tile.values + row * tile.stride, begin, end, factor, rows.reference[row], 1.0F,
+                    lanes + pending * kPanelWidth);
+    if (++pending == 4) fold(row - 3);
+  });
+  if (pending > 0) fold(tile.rows - pending);
+}
+
+void probabilities(const ScoreTile& tile, float factor, const float* reference,
+                   const float* inverse_sum) {
+  for_each_row(tile, [&](std::int64_t row, std::int64_t begin, std::int64_t end) HWY_ATTR {
+    weigh_row<false>(tile.values + row * tile.stride, begin, end, factor, reference[row],
+                     inverse_sum[row], nullptr);
+  });
+}
+
+// Philox4x32-10 for as many counters as there are lanes.
+using WordTag = hn::RebindToUnsigned<FloatTag>;
+using WordVector = hn::Vec<WordTag>;
+
+struct WordPair {
+  WordVector low, high;
+};
+HWY_INLINE WordPair wide_product(WordVector a, std::uint32_t factor) {
+  const WordTag words;
+  const hn::RepartitionToWide<WordTag> wide;
+  const WordVector b = hn::Set(words, factor);
+  const auto even = hn::BitCast(words, hn::MulEven(a, b));
+  const auto odd_source = hn::BitCast(words, hn::ShiftRight<32>(hn::BitCast(wide, a)));
+  const auto odd = hn::MulEven(odd_source, b);
+  const auto odd_words = hn::BitCast(words, odd);
+  return {hn::OddEven(hn::BitCast(words, hn::ShiftLeft<32>(odd)), even),
+          hn::OddEven(odd_words, hn::BitCast(words, hn::ShiftRight<32>(hn::BitCast(wide, even))))};
+}
+
+// Words of `kLanes` counters that follow each other, four for each: 4·kLanes keys.
+HWY_INLINE void philox_words(const DropoutTile& dropout, std::uint32_t group, std::uint32_t query,
+                             std::uint32_t* out) {
+  const WordTag words;
+  WordVector x0 = hn::Iota(words, group);
+  WordVector x1 = hn::Set(words, query);
+  WordVector x2 = hn::Set(words, dropout.head);
+  WordVector x3 = hn::Set(words, dropout.sequence);
+  auto k0 = static_cast<std::uint32_t>(dropout.seed);
+  auto k1 = static_cast<std::uint32_t>(dropout.seed >> 32U);
+  for (int round = 0; round < 10; ++round) {
+    const WordPair a = wide_product(x0, 0xD2511F53U);
+    const WordPair b = wide_product(x2, 0xCD9E8D57U);
+    x0 = hn::Xor(hn::Xor(b.high, x1), hn::Set(words, k0));
+    x1 = b.low;
+    x2 = hn::Xor(hn::Xor(a.high, x3), hn::Set(words, k1));
+    x3 = a.low;
+    k0 += 0x9E3779B9U;
+    k1 += 0xBB67AE85U;
+  }
+  hn::StoreInterleaved4(x0, x1, x2, x3, words, out);
+}
+
+void drop(const ScoreTile& tile, const DropoutTile& dropout) {
+  if (dropout.probability <= 0.0F) return;
+  const auto limit = static_cast<std::uint32_t>(static_cast<double>(dropout.probability) * 0x1p32);
+  const WordTag words;
+  const auto threshold = hn::Set(words, limit);
+  const FloatVector scale = hn::Set(kTag, 1.0F / (1.0F - dropout.probability));
+  HWY_ALIGN std::uint32_t random[4 * kLanes];
+  for_each_row(tile, [&](std::int64_t row, std::int64_t begin, std::int64_t end) HWY_ATTR {
+    float* values = tile.values + row * tile.stride;
+    const std::uint32_t query = dropout.first_query + static_cast<std::uint32_t>(row);
+    for (std::int64_t key = begin; key < end; key += 4 * kLanes) {
+      const std::uint32_t first = dropout.first_key + static_cast<std::uint32_t>(key);
+      philox_words(dropout, first / 4, query, random);
+      for (int j = 0; j < 4 && key + j * kLanes < end; ++j) {
+        const auto dropped =
+            hn::RebindMask(kTag, hn::Lt(hn::Load(words, random + j * kLanes), threshold));
+        float* at = values + key + j * kLanes;
+        hn::StoreU(hn::IfThenZeroElse(dropped, hn::Mul(hn::LoadU(kTag, at), scale)), kTag, at);
+      }
+    }
+  });
+}
+
+void score_gradient(const ScoreTile& gradient, const float* probabilities, const float* slope,
+                    const float* delta, float scale) {
+  const FloatVector zero = hn::Zero(kTag);
+  const FloatVector factor = hn::Set(kTag, scale);
+  for_each_row(gradient, [&](std::int64_t row, std::int64_t begin, std::int64_t end) HWY_ATTR {
+    float* values = gradient.values + row * gradient.stride;
+    const float* p = probabilities + row * gradient.stride;
+    const float* derivative = slope == nullptr ? nullptr : slope + row * gradient.stride;
+    const FloatVector mean = hn::Set(kTag, delta[row]);
+    for (std::int64_t key = begin; key < end; key += kLanes) {
+      const FloatVector weight = hn::LoadU(kTag, p + key);
+      FloatVector ds = hn::Mul(weight, hn::Sub(hn::LoadU(kTag, values + key), mean));
+      FloatVector outer = factor;
+      if (derivative != nullptr) outer = hn::Mul(factor, hn::LoadU(kTag, derivative + key));
+      ds = hn::Mul(ds, outer);
+      hn::StoreU(hn::IfThenZeroElse(hn::Eq(weight, zero), ds), kTag, values + key);
+    }
+  });
+}
+
+// Products of two floats are exact in double, so it does not matter whether they are fused.
+void row_dots(std::int64_t rows, std::int64_t columns, MatrixView x, MatrixView y, float* dots) {
+  const hn::FixedTag<double, 2> pair;
+  const hn::Rebind<float, hn::FixedTag<double, 2>> floats;
+  for (std::int64_t row = 0; row < rows; ++row) {
+    const MatrixView a = x.from(row, 0);
+    const MatrixView b = y.from(row, 0);
+    auto even = hn::Zero(pair);  // columns 0, 1, 4, 5, …
+    auto odd = hn::Zero(pair);   // columns 2, 3, 6, 7, …
+    std::int64_t i = 0;
+    if (a.column_stride == 1 && b.column_stride == 1) {
+      for (; i + 4 <= columns; i += 4) {
+        const auto at = [&](const float* p) HWY_ATTR {
+          return hn::PromoteTo(pair, hn::LoadU(floats, p));
+        };
+        even = hn::MulAdd(at(a.data + i), at(b.data + i), even);
+        odd = hn::MulAdd(at(a.data + i + 2), at(b.data + i + 2), odd);
+      }
+    }
+    HWY_ALIGN double lanes[4];
+    hn::Store(even, pair, lanes);
+    hn::Store(odd, pair, lanes + 2);
+    for (; i < columns; ++i) {
+      lanes[i % 4] += static_cast<double>(a(0, i)) * static_cast<double>(b(0, i));
+    }
+    dots[row] = static_cast<float>((lanes[0] + lanes[2]) + (lanes[1] + lanes[3]));
+  }
+}
+
+void sigmoid(std::int64_t count, float* values) {
+  std::int64_t i = 0;
+  for (; i + kLanes <= count; i += kLanes) {
+    hn::StoreU(sigmoid(hn::LoadU(kTag, values + i)), kTag, values + i);
+  }
+  if (i == count) return;
+  HWY_ALIGN float rest[kLanes] = {};
+  std::copy(values + i, values + count, rest);
+  hn::Store(sigmoid(hn::Load(kTag, rest)), kTag, rest);
+  std::copy_n(rest, count - i, values + i);
+}
+
+constexpr TileKernels kTileKernels{finish_scores, online_softmax, probabilities, drop,
+                                   score_gradient, row_dots, sigmoid};
+
+}  // namespace headwise::kernels::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+#endif  // HWY_SCALAR
+
+#endif

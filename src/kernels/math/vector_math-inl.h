@@ -1,0 +1,96 @@
+// scalar_math.h for vectors of one CPU target: the same steps in the same order, the same bits.
+#include "kernels/math/scalar_math.h"
+
+#if defined(HEADWISE_VECTOR_MATH_INL_H_) == defined(HWY_TARGET_TOGGLE)
+#ifdef HEADWISE_VECTOR_MATH_INL_H_
+#undef HEADWISE_VECTOR_MATH_INL_H_
+#else
+#define HEADWISE_VECTOR_MATH_INL_H_
+#endif
+
+#include <cstddef>
+
+#include <hwy/highway.h>
+
+#include "kernels/gemm/gemm.h"
+
+#if HWY_TARGET != HWY_SCALAR
+HWY_BEFORE_NAMESPACE();
+namespace headwise::kernels::HWY_NAMESPACE {
+
+namespace hn = hwy::HWY_NAMESPACE;
+
+// Never more lanes than a panel has columns.
+using FloatTag = hn::CappedTag<float, kPanelWidth>;
+using FloatVector = hn::Vec<FloatTag>;
+using IntTag = hn::RebindToSigned<FloatTag>;
+constexpr FloatTag kTag;
+constexpr int kLanes = static_cast<int>(hn::MaxLanes(kTag));
+constexpr int kPanelVectors = static_cast<int>(kPanelWidth) / kLanes;
+
+HWY_INLINE FloatVector power_of_two(FloatVector rounded) {
+  return hn::BitCast(kTag, hn::ShiftLeft<23>(hn::BitCast(IntTag(), rounded)));
+}
+
+template <std::size_t Count>
+HWY_INLINE FloatVector polynomial(const float (&coefficients)[Count], FloatVector r) {
+  FloatVector sum = hn::Set(kTag, coefficients[Count - 1]);
+#pragma GCC unroll 8
+  for (std::size_t i = Count - 1; i-- > 0;) {
+    sum = hn::MulAdd(sum, r, hn::Set(kTag, coefficients[i]));
+  }
+  return sum;
+}
+
+struct VectorWeightRule {
+  explicit VectorWeightRule(const WeightRule& rule)
+      : factor(hn::Set(kTag, rule.factor)),
+        floor(hn::Set(kTag, rule.floor)),
+        rounder(hn::Set(kTag, rule.rounder)) {}
+  FloatVector factor, floor, rounder;
+};
+
+HWY_INLINE FloatVector weight(const VectorWeightRule& rule, FloatVector score) {
+  const FloatVector rounded = hn::MulAdd(score, rule.factor, rule.rounder);
+  const FloatVector r = hn::MulSub(score, rule.factor, hn::Sub(rounded, rule.rounder));
+  const FloatVector p = hn::MulAdd(polynomial(kExp2, r), r, hn::Set(kTag, 1.0F));
+  return hn::IfThenZeroElse(hn::Lt(score, rule.floor), hn::Mul(p, power_of_two(rounded)));
+}
+
+HWY_INLINE FloatVector exp2_minus_1(FloatVector x, float factor) {
+  const FloatVector rounder = hn::Set(kTag, kRounder);
+  const FloatVector slope = hn::Set(kTag, factor);
+  const FloatVector rounded = hn::MulAdd(x, slope, rounder);
+  const FloatVector r = hn::MulSub(x, slope, hn::Sub(rounded, rounder));
+  const FloatVector power = power_of_two(rounded);
+  return hn::MulAdd(hn::Mul(polynomial(kExp2Fine, r), r), power,
+                    hn::Sub(power, hn::Set(kTag, 1.0F)));
+}
+
+HWY_INLINE FloatVector tanh(FloatVector x) {
+  const FloatVector limit = hn::Set(kTag, 10.0F);
+  const FloatVector size = hn::IfThenElse(hn::Gt(hn::Abs(x), limit), limit, hn::Abs(x));
+  const FloatVector e = exp2_minus_1(size, 2.0F * kLog2E);
+  return hn::CopySign(hn::Div(e, hn::Add(e, hn::Set(kTag, 2.0F))), x);
+}
+
+HWY_INLINE FloatVector sigmoid(FloatVector x) {
+  const FloatVector low = hn::Set(kTag, -80.0F);
+  const FloatVector high = hn::Set(kTag, 80.0F);
+  const FloatVector one = hn::Set(kTag, 1.0F);
+  FloatVector size = hn::IfThenElse(hn::Lt(x, low), low, x);
+  size = hn::IfThenElse(hn::Gt(size, high), high, size);
+  const FloatVector slope = hn::Set(kTag, -kLog2E);
+  const FloatVector rounder = hn::Set(kTag, kRounder);
+  const FloatVector rounded = hn::MulAdd(size, slope, rounder);
+  const FloatVector r = hn::MulSub(size, slope, hn::Sub(rounded, rounder));
+  const FloatVector e =
+      hn::Mul(hn::MulAdd(polynomial(kExp2Fine, r), r, one), power_of_two(rounded));
+  return hn::Div(one, hn::Add(one, e));
+}
+
+}  // namespace headwise::kernels::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+#endif  // HWY_SCALAR
+
+#endif
