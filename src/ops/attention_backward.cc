@@ -255,8 +255,8 @@ void AttentionBackward::visit_rows(const Worker& worker, const BackwardBuffers& 
     float* p = block.tile.values;
     float* ds = worker.tiles.gradient;
     group.drop(block, p);
-    clear_outside_spans(block.tile, kernels_.gemm.tile_rows, p);
-    clear_outside_spans(block.tile, kernels_.gemm.tile_rows, ds);
+    clear_outside_spans(block.tile, kernels_.gemm.tile_rows, p, 0.0F);
+    clear_outside_spans(block.tile, kernels_.gemm.tile_rows, ds, 0.0F);
     const std::int64_t keys = key_end - key;
     const std::int64_t first_key = i * kBackwardKeys;
     const kernels::MutableMatrix dv_rows{worker.value_gradient + first_key * dv, dv, 1};

@@ -23,14 +23,15 @@ ScoreBuffers ScoreLayout::buffers(const WorkerScratch& scratch, const runtime::L
           .stride = keys_};
 }
 
-void clear_outside_spans(const kernels::ScoreTile& tile, std::int64_t tile_rows, float* values) {
+void clear_outside_spans(const kernels::ScoreTile& tile, std::int64_t tile_rows, float* values,
+                         float with) {
   if (tile.spans == nullptr) return;
   const kernels::RowTiles tiles(tile.rows, tile_rows);
   for (std::int64_t t = 0; t < tiles.count; ++t) {
     for (std::int64_t row = tiles.row(t); row < tiles.row(t + 1); ++row) {
       float* from = values + row * tile.stride;
-      std::fill(from, from + tile.spans[t].begin, 0.0F);
-      std::fill(from + tile.spans[t].end, from + tile.keys, 0.0F);
+      std::fill(from, from + tile.spans[t].begin, with);
+      std::fill(from + tile.spans[t].end, from + tile.keys, with);
     }
   }
 }

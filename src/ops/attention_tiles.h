@@ -53,8 +53,9 @@ class ScoreLayout {
   std::size_t scores_, bias_, keep_, slope_, row_max_;
 };
 
-// Scores that no span covers were never written; products over whole rows need zeros there.
-void clear_outside_spans(const kernels::ScoreTile& tile, std::int64_t tile_rows, float* values);
+// Scores that no span covers were never written; what reads whole rows needs zeros or −∞ there.
+void clear_outside_spans(const kernels::ScoreTile& tile, std::int64_t tile_rows, float* values,
+                         float with);
 
 // Keys [key, key_end) of a key/value head, as rows.
 kernels::MatrixView key_rows(const AttentionPlan& plan, const ConstHeads& heads,

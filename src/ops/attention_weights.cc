@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <functional>
+#include <limits>
 #include <numeric>
 #include <string>
 
@@ -206,13 +207,27 @@ void AttentionWeightsPass::visit_group(const Worker& worker, const AttentionBuff
     (void)kernels_.gemm.pack_panels(dk, range.keys(), matrix, worker.key_panels);
     group.score(block, group.in_place(buffers.query),
                 kernels::packed_panels(worker.key_panels, dk), worker.scores);
+    note_masked(block, worker.scores.keep);
     kernels_.tile.probabilities(block.tile, plan_.rule.factor, worker.reference,
                                 worker.inverse_sum);
-    clear_outside_spans(block.tile, kernels_.gemm.tile_rows, block.tile.values);
-    const Tile tile{range, block.tile.values, block.tile.stride};
+    clear_outside_spans(block.tile, kernels_.gemm.tile_rows, block.tile.values, 0.0F);
+    const Tile tile{range, block.tile.values, worker.scores.keep, block.tile.stride};
     if (in_matrix) store_matrix(tile, result.weights);
     if (request_.top_k > 0) store_top(tile, result.top);
     if (request_.statistics) add_statistics(tile, result.statistics);
+  }
+}
+
+// Which keys are attended, for those whose weight vanishes: among the largest, they have an index.
+void AttentionWeightsPass::note_masked(const ScoreBlock& block, std::uint8_t* attended) const {
+  if (request_.top_k == 0) return;
+  clear_outside_spans(block.tile, kernels_.gemm.tile_rows, block.tile.values,
+                      -std::numeric_limits<float>::infinity());
+  for (std::int64_t row = 0; row < block.tile.rows; ++row) {
+    for (std::int64_t key = 0; key < block.tile.keys; ++key) {
+      const std::int64_t at = row * block.tile.stride + key;
+      attended[at] = block.tile.values[at] == -std::numeric_limits<float>::infinity() ? 0 : 1;
+    }
   }
 }
 
@@ -252,8 +267,8 @@ void AttentionWeightsPass::store_top(const Tile& tile, TopWeights& top) const {
     std::int64_t* indices = top.indices.data() + place;
     std::int64_t filled = std::find(indices, indices + k, -1) - indices;
     for (std::int64_t key = 0; key < range.keys(); ++key) {
+      if (tile.attended[row * tile.stride + key] == 0) continue;
       const float weight = tile.row(row)[key];
-      if (weight == 0.0F) continue;
       if (filled == k && !(weight > values[k - 1])) continue;
       const std::int64_t slot =
           std::upper_bound(values, values + filled, weight, std::greater<>()) - values;

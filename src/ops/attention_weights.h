@@ -25,6 +25,7 @@ class AttentionWeightsPass {
   struct Tile {
     masks::TileRange range;
     const float* values;
+    const std::uint8_t* attended;  // for the largest weights
     std::int64_t stride;
     [[nodiscard]] const float* row(std::int64_t i) const { return values + i * stride; }
   };
@@ -37,6 +38,7 @@ class AttentionWeightsPass {
                   const masks::TileRange& rows, AttentionResult& result) const;
   void visit_group(const Worker& worker, const AttentionBuffers& buffers, const RowGroup& group,
                    masks::TileRange range, AttentionResult& result) const;
+  void note_masked(const ScoreBlock& block, std::uint8_t* attended) const;
   void store_matrix(const Tile& tile, Tensor& weights) const;
   void store_top(const Tile& tile, TopWeights& top) const;
   void add_statistics(const Tile& tile, WeightStatistics& statistics) const;

@@ -97,7 +97,7 @@ void BiasGradient::add(const runtime::Lease& lease, const BackwardBuffers& buffe
             worker, group, rows,
             {key, key_end, pack(buffers.key, dk, key_panels), pack(buffers.value, dv, value_panels)},
             false);
-        clear_outside_spans(block.tile, kernels_.gemm.tile_rows, worker.gradient);
+        clear_outside_spans(block.tile, kernels_.gemm.tile_rows, worker.gradient, 0.0F);
         for (std::int64_t row = 0; row < member.rows; ++row) {
           float* to = gradient.row(plan_.shape, member.sequence, member.head, member.row + row);
           const float* from = worker.gradient + row * block.tile.stride;

@@ -149,7 +149,7 @@ HWY_INLINE void weigh_row(float* scores, std::int64_t begin, std::int64_t end, f
   if (HWY_UNLIKELY(!(std::abs(reference) < kLargestReference))) {
     for (std::int64_t key = begin; key < end; ++key) {
       const float w = careful_weight(factor, reference, scores[key]);
-      scores[key] = Sum ? w : w * times;
+      scores[key] = Sum || w == 0.0F ? w : w * times;
       if (Sum) lanes[key % kPanelWidth] += w;
     }
     return;
@@ -162,9 +162,9 @@ HWY_INLINE void weigh_row(float* scores, std::int64_t begin, std::int64_t end, f
   for (std::int64_t key = begin; key < end; key += kPanelWidth) {
 #pragma GCC unroll 4
     for (int j = 0; j < kPanelVectors; ++j) {
-      FloatVector w = weight(rule, hn::LoadU(kTag, scores + key + j * kLanes));
+      const FloatVector score = hn::LoadU(kTag, scores + key + j * kLanes);
+      const FloatVector w = Sum ? weight(rule, score) : weight(rule, score, scale);
       if (Sum) sums[j] = hn::Add(sums[j], w);
-      if (!Sum) w = hn::Mul(w, scale);
       hn::StoreU(w, kTag, scores + key + j * kLanes);
     }
   }

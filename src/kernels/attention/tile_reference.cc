@@ -103,7 +103,8 @@ void probabilities(const ScoreTile& tile, float factor, const float* reference,
                    const float* inverse_sum) {
   for_each_score(tile, [&](std::int64_t row, std::int64_t key) {
     float& score = tile.values[row * tile.stride + key];
-    score = weigh(factor, reference[row], score) * inverse_sum[row];
+    const float w = weigh(factor, reference[row], score);
+    score = w == 0.0F ? 0.0F : w * inverse_sum[row];  // the sum of a row may be NaN
   });
 }
 

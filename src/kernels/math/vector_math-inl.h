@@ -50,6 +50,14 @@ struct VectorWeightRule {
   FloatVector factor, floor, rounder;
 };
 
+// weight(score) · times, and exactly 0 below the floor even if `times` is NaN.
+HWY_INLINE FloatVector weight(const VectorWeightRule& rule, FloatVector score, FloatVector times) {
+  const FloatVector rounded = hn::MulAdd(score, rule.factor, rule.rounder);
+  const FloatVector r = hn::MulSub(score, rule.factor, hn::Sub(rounded, rule.rounder));
+  const FloatVector p = hn::MulAdd(polynomial(kExp2, r), r, hn::Set(kTag, 1.0F));
+  const FloatVector product = hn::Mul(hn::Mul(p, power_of_two(rounded)), times);
+  return hn::IfThenZeroElse(hn::Lt(score, rule.floor), product);
+}
 HWY_INLINE FloatVector weight(const VectorWeightRule& rule, FloatVector score) {
   const FloatVector rounded = hn::MulAdd(score, rule.factor, rule.rounder);
   const FloatVector r = hn::MulSub(score, rule.factor, hn::Sub(rounded, rule.rounder));
