@@ -17,8 +17,10 @@ inline double natural_log(double x) {
   }
   const double z = (m - 1.0) / (m + 1.0);
   const double square = z * z;
+  constexpr double kInverseOdd[] = {1.0 / 3,  1.0 / 5,  1.0 / 7,  1.0 / 9,  1.0 / 11,
+                                    1.0 / 13, 1.0 / 15, 1.0 / 17, 1.0 / 19, 1.0 / 21};
   double sum = 0.0;
-  for (int k = 21; k >= 3; k -= 2) sum = (sum + 1.0 / k) * square;
+  for (int i = 9; i >= 0; --i) sum = (sum + kInverseOdd[i]) * square;
   return 2.0 * z * (1.0 + sum) + exponent * std::numbers::ln2;
 }
 

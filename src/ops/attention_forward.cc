@@ -1,6 +1,7 @@
 #include "ops/attention_forward.h"
 
 #include <algorithm>
+#include <cmath>
 #include <limits>
 
 #include "base/check.h"
@@ -13,9 +14,7 @@ namespace {
 
 // Register tiles that share a key block: its panels come from the cache once for all of them.
 constexpr std::int64_t kGroupTiles = 4;
-
-// What is known about a key block of the head at hand.
-enum class BlockState : std::uint8_t { Unpacked, Finite, NotFinite };
+constexpr std::int64_t kMostUnpackedRows = 2 * kernels::kFewRows;
 
 }  // namespace
 
@@ -44,14 +43,35 @@ void fill_log_sum_exp(const runtime::Lease& lease, AttentionResult& result) {
 // One worker's scratch.
 struct AttentionForward::Worker {
   ScoreBuffers scores;
-  float* key_panels;    // [slots][kKeyBlock / 16][dk][16]
-  float* value_panels;  // [slots][dv / 16][keys][16]
-  BlockState* states;   // of every key block
-  float* query;         // rows gathered from several heads
-  float* heads;         // O before it is divided by the sum
-  float* output;        // rows to be scattered to several heads
-  float* inverse;       // 1 / sum
+  float* query;    // rows gathered from several heads
+  float* heads;    // O before it is divided by the sum
+  float* output;   // rows to be scattered to several heads
+  float* inverse;  // 1 / sum
   kernels::SoftmaxRows rows;
+};
+
+// Keys and values of one head, packed block by block.
+struct AttentionForward::Head {
+  std::int64_t sequence, kv_head;
+  std::int64_t keys, blocks;
+  float* key_panels;                  // [slots][kKeyBlock / 16][dk][16]
+  float* value_panels;                // [slots][dv / 16][keys of the block][16]
+  std::int64_t key_slot, value_slot;  // numbers from block to block; 0: they share one place
+  BlockState* states;
+  bool unpacked = false;  // few rows: keys and values are read where they are
+
+  [[nodiscard]] std::int64_t block_end(std::int64_t block) const {
+    return std::min((block + 1) * kKeyBlock, keys);
+  }
+};
+
+// One key block of a row group.
+struct AttentionForward::BlockCall {
+  const Head& head;
+  std::int64_t block;
+  kernels::MatrixView query;
+  kernels::MutableMatrix output;
+  bool first, last;
 };
 
 AttentionForward::AttentionForward(const AttentionPlan& plan, const runtime::Lease& lease,
@@ -59,19 +79,12 @@ AttentionForward::AttentionForward(const AttentionPlan& plan, const runtime::Lea
     : plan_(plan),
       kernels_(lease.kernels()),
       group_rows_(kGroupTiles * kernels_.gemm.tile_rows),
-      slots_(1),
+      shared_(static_cast<std::int64_t>(plan.row_chunks.size()) > plan.shape.batch()),
+      blocks_(base::divide_up(plan.longest_keys(), kKeyBlock)),
       scores_(plan, group_rows_, kKeyBlock, scratch_) {
-  for (const RowChunk& chunk : plan.row_chunks) {
-    if (chunk.row_end - chunk.row <= group_rows_) continue;  // passes by every block once
-    const auto& sequence = plan.shape.sequences[static_cast<std::size_t>(chunk.sequence)];
-    slots_ = std::max(slots_, base::divide_up(plan.shape.all_keys(sequence), kKeyBlock));
-  }
   const std::int64_t dk = plan.dims.key_size;
   const std::int64_t dv = plan.dims.value_size;
   const std::int64_t rows = group_rows_ + 3;
-  key_panels_ = scratch_.add_floats(slots_ * kernels::packed_size(dk, kKeyBlock));
-  value_panels_ = scratch_.add_floats(slots_ * kernels::packed_size(kKeyBlock, dv));
-  states_ = scratch_.add_bytes(base::divide_up(plan.longest_keys(), kKeyBlock));
   query_ = scratch_.add_floats(rows * dk);
   heads_ = scratch_.add_floats(rows * dv);
   output_ = scratch_.add_floats(rows * dv);
@@ -79,6 +92,24 @@ AttentionForward::AttentionForward(const AttentionPlan& plan, const runtime::Lea
   reference_ = scratch_.add_floats(rows);
   sum_ = scratch_.add_floats(rows);
   rescale_ = scratch_.add_floats(rows);
+
+  // A chunk of one row group passes by every block once.
+  const bool once = std::all_of(plan.row_chunks.begin(), plan.row_chunks.end(), [&](const auto& c) {
+    return c.row_end - c.row <= group_rows_;
+  });
+  slots_ = once && !shared_ ? 1 : blocks_;
+  const std::int64_t key_numbers = slots_ * kernels::packed_size(dk, kKeyBlock);
+  const std::int64_t value_numbers = slots_ * kernels::packed_size(kKeyBlock, dv);
+  if (shared_) {
+    const std::int64_t heads = plan.shape.batch() * plan.dims.kv_heads;
+    key_panels_ = scratch.add<float>(base::saturating_product(heads, key_numbers));
+    value_panels_ = scratch.add<float>(base::saturating_product(heads, value_numbers));
+    states_ = scratch.add<BlockState>(base::saturating_product(heads, blocks_));
+  } else {
+    key_panels_ = scratch_.add_floats(key_numbers);
+    value_panels_ = scratch_.add_floats(value_numbers);
+    states_ = scratch_.add_bytes(blocks_);
+  }
   scratch_.claim(scratch, lease.threads());
 }
 
@@ -87,9 +118,6 @@ AttentionForward::Worker AttentionForward::worker(const runtime::Lease& lease, i
     return scratch_.piece<float>(lease, index, offset);
   };
   return {scores_.buffers(scratch_, lease, index),
-          floats(key_panels_),
-          floats(value_panels_),
-          scratch_.piece<BlockState>(lease, index, states_),
           floats(query_),
           floats(heads_),
           floats(output_),
@@ -97,61 +125,100 @@ AttentionForward::Worker AttentionForward::worker(const runtime::Lease& lease, i
           {floats(reference_), floats(sum_), floats(rescale_)}};
 }
 
+AttentionForward::Head AttentionForward::head(float* key_panels, float* value_panels,
+                                              BlockState* states, std::int64_t sequence,
+                                              std::int64_t kv_head) const {
+  const std::int64_t keys =
+      plan_.shape.all_keys(plan_.shape.sequences[static_cast<std::size_t>(sequence)]);
+  return {sequence,
+          kv_head,
+          keys,
+          base::divide_up(keys, kKeyBlock),
+          key_panels,
+          value_panels,
+          slots_ == 1 ? 0 : kernels::packed_size(plan_.dims.key_size, kKeyBlock),
+          slots_ == 1 ? 0 : kernels::packed_size(kKeyBlock, plan_.dims.value_size),
+          states};
+}
+
+AttentionForward::Head AttentionForward::shared_head(const runtime::Lease& lease,
+                                                     std::int64_t sequence,
+                                                     std::int64_t kv_head) const {
+  const std::int64_t index = sequence * plan_.dims.kv_heads + kv_head;
+  const std::int64_t key_numbers = slots_ * kernels::packed_size(plan_.dims.key_size, kKeyBlock);
+  const std::int64_t value_numbers =
+      slots_ * kernels::packed_size(kKeyBlock, plan_.dims.value_size);
+  return head(lease.scratch<float>(key_panels_) + index * key_numbers,
+              lease.scratch<float>(value_panels_) + index * value_numbers,
+              lease.scratch<BlockState>(states_) + index * blocks_, sequence, kv_head);
+}
+
 void AttentionForward::run(const runtime::Lease& lease, const AttentionBuffers& buffers) const {
+  const std::int64_t kv_heads = plan_.dims.kv_heads;
+  if (shared_) {
+    lease.parallel_for(plan_.shape.batch() * kv_heads * blocks_, [&](std::int64_t task, int) {
+      const std::int64_t unit = task / blocks_;
+      const Head shared = shared_head(lease, unit / kv_heads, unit % kv_heads);
+      if (task % blocks_ < shared.blocks) pack_block(buffers, shared, task % blocks_);
+    });
+  }
   const auto chunks = static_cast<std::int64_t>(plan_.row_chunks.size());
   // The last rows first: under a causal mask they take longest, and short tasks at the end even out.
-  lease.parallel_for(chunks * plan_.dims.kv_heads, [&](std::int64_t task, int index) {
-    const std::int64_t chunk = chunks - 1 - task / plan_.dims.kv_heads;
-    attend(worker(lease, index), buffers, plan_.row_chunks[static_cast<std::size_t>(chunk)],
-           task % plan_.dims.kv_heads);
+  lease.parallel_for(chunks * kv_heads, [&](std::int64_t task, int index) {
+    const RowChunk& chunk =
+        plan_.row_chunks[static_cast<std::size_t>(chunks - 1 - task / kv_heads)];
+    const std::int64_t kv_head = task % kv_heads;
+    if (shared_) {
+      attend(worker(lease, index), buffers, chunk, shared_head(lease, chunk.sequence, kv_head));
+      return;
+    }
+    Head own = head(scratch_.piece<float>(lease, index, key_panels_),
+                    scratch_.piece<float>(lease, index, value_panels_),
+                    scratch_.piece<BlockState>(lease, index, states_), chunk.sequence, kv_head);
+    own.unpacked = reads_unpacked(buffers, chunk);
+    std::fill_n(own.states, own.blocks, BlockState::Unpacked);
+    attend(worker(lease, index), buffers, chunk, own);
   });
 }
 
-void AttentionForward::attend(const Worker& worker, const AttentionBuffers& buffers,
-                              const RowChunk& chunk, std::int64_t kv_head) const {
-  const auto& sequence = plan_.shape.sequences[static_cast<std::size_t>(chunk.sequence)];
-  std::fill_n(worker.states, base::divide_up(plan_.shape.all_keys(sequence), kKeyBlock),
-              BlockState::Unpacked);
-  for_each_group(chunk.row, chunk.row_end, kernels_.gemm.tile_rows, kGroupTiles,
-                 [&](std::int64_t first, std::int64_t rows) {
-                   attend_group(
-                       worker, buffers,
-                       RowGroup(plan_, kernels_, chunk.sequence, kv_head, first, rows));
-                 });
+// A few rows pass by every key once: packing would cost more than the products. The kernels for
+// that want features side by side, and values that fill whole panels.
+bool AttentionForward::reads_unpacked(const AttentionBuffers& buffers,
+                                      const RowChunk& chunk) const {
+  return chunk.row_end - chunk.row <= kMostUnpackedRows && buffers.key.feature_stride == 1 &&
+         buffers.value.feature_stride == 1 && plan_.dims.value_size % kPanelWidth == 0;
 }
 
-std::int64_t AttentionForward::block_end(const RowGroup& group, std::int64_t block) const {
-  const auto& sequence = plan_.shape.sequences[static_cast<std::size_t>(group.sequence())];
-  return std::min((block + 1) * kKeyBlock, plan_.shape.all_keys(sequence));
-}
-
-// Keys become panels of Kᵀ, values panels of V, once for all rows of the chunk.
-void AttentionForward::pack_block(const Worker& worker, const AttentionBuffers& buffers,
-                                  const RowGroup& group, std::int64_t block) const {
-  BlockState& state = worker.states[block];
-  if (state != BlockState::Unpacked) return;
-  const std::int64_t dk = plan_.dims.key_size;
-  const std::int64_t dv = plan_.dims.value_size;
-  const std::int64_t slot = slots_ == 1 ? 0 : block;
+// Keys become panels of Kᵀ, values panels of V.
+void AttentionForward::pack_block(const AttentionBuffers& buffers, const Head& head,
+                                  std::int64_t block) const {
   const std::int64_t key = block * kKeyBlock;
-  const std::int64_t keys = block_end(group, block) - key;
+  const std::int64_t keys = head.block_end(block) - key;
   const auto rows = [&](const ConstHeads& heads) {
-    return key_rows(plan_, heads, group.sequence(), group.kv_head(), key);
+    return key_rows(plan_, heads, head.sequence, head.kv_head, key);
   };
-  (void)kernels_.gemm.pack_panels(dk, keys, rows(buffers.key).transposed(),
-                                  worker.key_panels + slot * kernels::packed_size(dk, kKeyBlock));
-  const bool finite = kernels_.gemm.pack_panels(
-      keys, dv, rows(buffers.value),
-      worker.value_panels + slot * kernels::packed_size(kKeyBlock, dv));
-  state = finite ? BlockState::Finite : BlockState::NotFinite;
+  (void)kernels_.gemm.pack_panels(plan_.dims.key_size, keys, rows(buffers.key).transposed(),
+                                  head.key_panels + block * head.key_slot);
+  const bool finite =
+      kernels_.gemm.pack_panels(keys, plan_.dims.value_size, rows(buffers.value),
+                                head.value_panels + block * head.value_slot);
+  head.states[block] = finite ? BlockState::Finite : BlockState::NotFinite;
+}
+
+void AttentionForward::attend(const Worker& worker, const AttentionBuffers& buffers,
+                              const RowChunk& chunk, const Head& head) const {
+  for_each_group(
+      chunk.row, chunk.row_end, kernels_.gemm.tile_rows, kGroupTiles,
+      [&](std::int64_t first, std::int64_t rows) {
+        attend_group(worker, buffers, head,
+                     RowGroup(plan_, kernels_, chunk.sequence, head.kv_head, first, rows));
+      });
 }
 
 void AttentionForward::attend_group(const Worker& worker, const AttentionBuffers& buffers,
-                                    const RowGroup& group) const {
-  const auto& sequence = plan_.shape.sequences[static_cast<std::size_t>(group.sequence())];
-  const std::int64_t blocks = base::divide_up(plan_.shape.all_keys(sequence), kKeyBlock);
+                                    const Head& head, const RowGroup& group) const {
   const auto next_attended = [&](std::int64_t block) {
-    while (block < blocks && !group.attends(block * kKeyBlock, block_end(group, block))) ++block;
+    while (block < head.blocks && !group.attends(block * kKeyBlock, head.block_end(block))) ++block;
     return block;
   };
   const std::int64_t dv = plan_.dims.value_size;
@@ -165,12 +232,13 @@ void AttentionForward::attend_group(const Worker& worker, const AttentionBuffers
       in_place.data != nullptr ? in_place : kernels::MutableMatrix{worker.output, dv, 1};
 
   const std::int64_t first = next_attended(0);
-  for (std::int64_t block = first; block < blocks;) {
+  for (std::int64_t block = first; block < head.blocks;) {
     const std::int64_t next = next_attended(block + 1);
-    attend_block(worker, buffers, group, {block, query, output, block == first, next >= blocks});
+    attend_block(worker, buffers, group,
+                 {head, block, query, output, block == first, next >= head.blocks});
     block = next;
   }
-  if (first >= blocks) {  // rows that attend nothing are 0
+  if (first >= head.blocks) {  // rows that attend nothing are 0
     for (std::int64_t row = 0; row < group.rows(); ++row) {
       for (std::int64_t i = 0; i < dv; ++i) output(row, i) = 0.0F;
     }
@@ -184,38 +252,97 @@ void AttentionForward::attend_group(const Worker& worker, const AttentionBuffers
 void AttentionForward::attend_block(const Worker& worker, const AttentionBuffers& buffers,
                                     const RowGroup& group, const BlockCall& call) const {
   const std::int64_t dk = plan_.dims.key_size;
-  const std::int64_t dv = plan_.dims.value_size;
-  const std::int64_t slot = slots_ == 1 ? 0 : call.block;
+  const Head& head = call.head;
+  const std::int64_t key = call.block * kKeyBlock;
+  const ScoreBlock scores = group.open(key, head.block_end(call.block), worker.scores);
+  if (head.unpacked) {
+    group.score_unpacked(scores, call.query,
+                         key_rows(plan_, buffers.key, head.sequence, head.kv_head, key),
+                         worker.scores);
+  } else {
+    if (head.states[call.block] == BlockState::Unpacked) pack_block(buffers, head, call.block);
+    const float* key_panels = head.key_panels + call.block * head.key_slot;
+    group.score(scores, call.query, kernels::packed_panels(key_panels, dk), worker.scores);
+  }
   const kernels::SoftmaxRows& rows = worker.rows;
-  pack_block(worker, buffers, group, call.block);
-  const ScoreBlock scores =
-      group.open(call.block * kKeyBlock, block_end(group, call.block), worker.scores);
-  const float* key_panels = worker.key_panels + slot * kernels::packed_size(dk, kKeyBlock);
-  group.score(scores, call.query, kernels::packed_panels(key_panels, dk), worker.scores);
   kernels_.tile.online_softmax(scores.tile, plan_.rule.factor, worker.scores.row_max, rows);
   group.drop(scores, scores.tile.values);
+  if (call.last) {
+    for (std::int64_t row = 0; row < group.rows(); ++row) {
+      worker.inverse[row] = rows.sum[row] == 0.0F ? 0.0F : 1.0F / rows.sum[row];
+    }
+  }
+  if (head.unpacked) {
+    add_unpacked_values(worker, buffers, scores, call);
+  } else {
+    add_values(worker, scores, call);
+  }
+}
 
-  const float* value_panels = worker.value_panels + slot * kernels::packed_size(kKeyBlock, dv);
-  kernels::Product product{.rows = group.rows(),
+void AttentionForward::add_values(const Worker& worker, const ScoreBlock& scores,
+                                  const BlockCall& call) const {
+  const Head& head = call.head;
+  const std::int64_t dv = plan_.dims.value_size;
+  const float* value_panels = head.value_panels + call.block * head.value_slot;
+  kernels::Product product{.rows = scores.tile.rows,
                            .columns = dv,
                            .depth = scores.tile.keys,
                            .a = {scores.tile.values, scores.tile.stride, 1},
                            .b = kernels::packed_panels(value_panels, scores.tile.keys),
                            .c = {worker.heads, dv, 1},
-                           .zero_annihilates = worker.states[call.block] == BlockState::NotFinite,
+                           .zero_annihilates = head.states[call.block] == BlockState::NotFinite,
                            .depth_of_tile = scores.tile.spans};
   if (!call.first) {
     product.start = {worker.heads, dv, 1};
-    product.row_before = rows.rescale;
+    product.row_before = worker.rows.rescale;
   }
   if (call.last) {
-    for (std::int64_t row = 0; row < group.rows(); ++row) {
-      worker.inverse[row] = rows.sum[row] == 0.0F ? 0.0F : 1.0F / rows.sum[row];
-    }
     product.c = call.output;
     product.row_after = worker.inverse;
   }
   kernels_.gemm.multiply(product);
+}
+
+// V as it lies in memory, some keys at a time so that their rows are in the cache for all columns.
+// Whether it is finite is not known before; where the result is not, the sum is taken again.
+void AttentionForward::add_unpacked_values(const Worker& worker, const AttentionBuffers& buffers,
+                                           const ScoreBlock& scores, const BlockCall& call) const {
+  constexpr std::int64_t kKeys = 32;
+  const Head& head = call.head;
+  const std::int64_t rows = scores.tile.rows;
+  const std::int64_t dv = plan_.dims.value_size;
+  const kernels::MatrixView values =
+      key_rows(plan_, buffers.value, head.sequence, head.kv_head, scores.key);
+  const kernels::MatrixView before{worker.heads, dv, 1};
+  const auto sum = [&](bool zero_annihilates) {
+    for (std::int64_t key = 0; key < scores.tile.keys; key += kKeys) {
+      kernels::Product product{.rows = rows,
+                               .columns = dv,
+                               .depth = std::min(kKeys, scores.tile.keys - key),
+                               .a = {scores.tile.values + key, scores.tile.stride, 1},
+                               .b = kernels::panels_in_place(values.from(key, 0)),
+                               .c = {worker.output, dv, 1},
+                               .start = {worker.output, dv, 1},
+                               .zero_annihilates = zero_annihilates};
+      if (key == 0) {
+        product.start = call.first ? kernels::MatrixView{} : before;
+        product.row_before = call.first ? nullptr : worker.rows.rescale;
+      }
+      if (call.last && key + kKeys >= scores.tile.keys) product.row_after = worker.inverse;
+      kernels_.gemm.multiply(product);
+    }
+  };
+  sum(false);
+  const auto finite = [](float x) { return std::isfinite(x); };
+  if (!std::all_of(worker.output, worker.output + rows * dv, finite)) sum(true);
+  if (!call.last) {
+    std::copy_n(worker.output, rows * dv, worker.heads);
+    return;
+  }
+  if (call.output.data == worker.output) return;
+  for (std::int64_t row = 0; row < rows; ++row) {
+    for (std::int64_t i = 0; i < dv; ++i) call.output(row, i) = worker.output[row * dv + i];
+  }
 }
 
 }  // namespace headwise::ops

@@ -10,7 +10,14 @@ AttentionResult allocate_result(const AttentionPlan& plan);
 // From the row statistics that run() left.
 void fill_log_sum_exp(const runtime::Lease& lease, AttentionResult& result);
 
+// What is known about a block of keys.
+enum class BlockState : std::uint8_t { Unpacked, Finite, NotFinite };
+
 // Made before memory is reserved, run after it.
+//
+// Keys and values are packed into panels. A head with few rows is packed by the task that attends
+// it, block by block, while its numbers are in the cache; heads whose rows make several tasks are
+// packed before, once for all of them.
 class AttentionForward {
  public:
   AttentionForward(const AttentionPlan& plan, const runtime::Lease& lease,
@@ -19,32 +26,35 @@ class AttentionForward {
 
  private:
   struct Worker;
+  struct Head;
+  struct BlockCall;
   [[nodiscard]] Worker worker(const runtime::Lease& lease, int index) const;
+  [[nodiscard]] Head head(float* key_panels, float* value_panels, BlockState* states,
+                          std::int64_t sequence, std::int64_t kv_head) const;
+  [[nodiscard]] Head shared_head(const runtime::Lease& lease, std::int64_t sequence,
+                                 std::int64_t kv_head) const;
+  void pack_block(const AttentionBuffers& buffers, const Head& head, std::int64_t block) const;
   void attend(const Worker& worker, const AttentionBuffers& buffers, const RowChunk& chunk,
-              std::int64_t kv_head) const;
-  void attend_group(const Worker& worker, const AttentionBuffers& buffers,
+              const Head& head) const;
+  void attend_group(const Worker& worker, const AttentionBuffers& buffers, const Head& head,
                     const RowGroup& group) const;
-  // One key block of a row group.
-  struct BlockCall {
-    std::int64_t block;
-    kernels::MatrixView query;
-    kernels::MutableMatrix output;
-    bool first, last;
-  };
+  [[nodiscard]] bool reads_unpacked(const AttentionBuffers& buffers, const RowChunk& chunk) const;
   void attend_block(const Worker& worker, const AttentionBuffers& buffers, const RowGroup& group,
                     const BlockCall& call) const;
-  void pack_block(const Worker& worker, const AttentionBuffers& buffers, const RowGroup& group,
-                  std::int64_t block) const;
-  [[nodiscard]] std::int64_t block_end(const RowGroup& group, std::int64_t block) const;
+  void add_values(const Worker& worker, const ScoreBlock& scores, const BlockCall& call) const;
+  void add_unpacked_values(const Worker& worker, const AttentionBuffers& buffers,
+                           const ScoreBlock& scores, const BlockCall& call) const;
 
   const AttentionPlan& plan_;
   const kernels::Kernels& kernels_;
   std::int64_t group_rows_;  // most of a RowGroup
-  std::int64_t slots_;       // key blocks that stay packed
+  bool shared_;              // packed keys and values
+  std::int64_t blocks_;      // of the longest sequence
+  std::int64_t slots_;       // blocks of a head that stay packed
   WorkerScratch scratch_;
   ScoreLayout scores_;
-  std::size_t key_panels_, value_panels_, states_, query_, heads_, output_, inverse_,
-      reference_, sum_, rescale_;
+  std::size_t key_panels_, value_panels_, states_;  // of a worker, or shared
+  std::size_t query_, heads_, output_, inverse_, reference_, sum_, rescale_;
 };
 
 }  // namespace headwise::ops

@@ -158,9 +158,8 @@ AttentionPlan::AttentionPlan(std::string_view function, const AttentionDims& dim
       bias(function, options.bias, shape),
       rule(score_rule(function, dims, options)),
       dropout(complete_dropout(function, options.dropout, shape.batch())) {
-  // Long enough to be worth packing K and V for, short enough to share out.
-  const std::int64_t units = shape.batch() * dims.kv_heads;
-  const std::int64_t most_rows = units >= 8 ? 512 : 128;
+  // Short enough to share out, long enough that a task's own numbers stay in its cache.
+  constexpr std::int64_t most_rows = 256;
   std::int64_t chunks = 0;
   const auto chunks_of = [&](const Sequence& sequence) {
     return base::divide_up(sequence.queries * group(), most_rows);

@@ -7,6 +7,14 @@ namespace headwise::ops {
 
 using kernels::kPanelWidth;
 
+namespace {
+
+void hide_maxima(std::int64_t rows, float* row_max) {
+  std::fill_n(row_max, rows * kPanelWidth, -std::numeric_limits<float>::infinity());
+}
+
+}  // namespace
+
 RowGroup::RowGroup(const AttentionPlan& plan, const kernels::Kernels& kernels,
                    std::int64_t sequence, std::int64_t kv_head, std::int64_t first,
                    std::int64_t rows)
@@ -173,8 +181,7 @@ ScoreBlock RowGroup::open(std::int64_t key, std::int64_t key_end,
 
 void RowGroup::score(const ScoreBlock& block, kernels::MatrixView queries,
                      const kernels::Panels& keys, const ScoreBuffers& buffers) const {
-  constexpr float kHidden = -std::numeric_limits<float>::infinity();
-  std::fill_n(buffers.row_max, rows_ * kPanelWidth, kHidden);
+  hide_maxima(rows_, buffers.row_max);
   kernels_.gemm.multiply_scores({.rows = rows_,
                                  .columns = block.tile.keys,
                                  .depth = plan_.dims.key_size,
@@ -184,6 +191,24 @@ void RowGroup::score(const ScoreBlock& block, kernels::MatrixView queries,
                                  .score_stride = block.tile.stride,
                                  .row_max = buffers.row_max,
                                  .columns_of_tile = block.tile.spans});
+  finish(block, buffers);
+}
+
+void RowGroup::score_unpacked(const ScoreBlock& block, kernels::MatrixView queries,
+                              kernels::MatrixView keys, const ScoreBuffers& buffers) const {
+  hide_maxima(rows_, buffers.row_max);
+  kernels_.gemm.multiply_few_rows({.rows = rows_,
+                                   .columns = block.tile.keys,
+                                   .depth = plan_.dims.key_size,
+                                   .a = queries,
+                                   .b = keys,
+                                   .scores = block.tile.values,
+                                   .score_stride = block.tile.stride,
+                                   .row_max = buffers.row_max});
+  finish(block, buffers);
+}
+
+void RowGroup::finish(const ScoreBlock& block, const ScoreBuffers& buffers) const {
   if (block.finish) {
     kernels_.tile.finish_scores(block.tile, plan_.rule, block.extras, buffers.row_max);
   }

@@ -82,10 +82,14 @@ class RowGroup {
   // Scores of an opened block.
   void score(const ScoreBlock& block, kernels::MatrixView queries, const kernels::Panels& keys,
              const ScoreBuffers& buffers) const;
+  // The same from rows of keys, unpacked, for a few rows of queries.
+  void score_unpacked(const ScoreBlock& block, kernels::MatrixView queries,
+                      kernels::MatrixView keys, const ScoreBuffers& buffers) const;
   // Zeroes what dropout takes from a tile of the block's shape.
   void drop(const ScoreBlock& block, float* values) const;
 
  private:
+  void finish(const ScoreBlock& block, const ScoreBuffers& buffers) const;
   [[nodiscard]] const masks::Sequence& shape() const {
     return plan_.shape.sequences[static_cast<std::size_t>(sequence_)];
   }

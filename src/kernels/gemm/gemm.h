@@ -106,12 +106,27 @@ struct ScoreProduct {
   const TileSpan* columns_of_tile = nullptr;  // for each of RowTiles; null: all
 };
 
+// Few queries against keys as they lie in memory: the same scores, bit for bit, without packing.
+// For a row or a few that pass by every key once, packing would cost more than the product.
+struct FewRowsProduct {
+  std::int64_t rows = 0;  // any number, but they take kFewRows at a time
+  std::int64_t columns = 0;
+  std::int64_t depth = 0;
+  MatrixView a;      // (rows, depth)
+  MatrixView b;      // (columns, depth), rows of unit stride
+  float* scores = nullptr;
+  std::int64_t score_stride = 0;
+  float* row_max = nullptr;
+};
+inline constexpr std::int64_t kFewRows = 4;
+
 struct GemmKernels {
   std::int64_t tile_rows = 0;  // of the highest register tile
   // Packs B (depth × columns). Returns whether all of it is finite: zero times that is zero.
   bool (*pack_panels)(std::int64_t depth, std::int64_t columns, MatrixView b, float* panels);
   void (*multiply)(const Product& product);
   void (*multiply_scores)(const ScoreProduct& product);
+  void (*multiply_few_rows)(const FewRowsProduct& product);
 };
 
 }  // namespace headwise::kernels

@@ -73,8 +73,23 @@ void multiply_scores(const ScoreProduct& p) {
   }
 }
 
+void multiply_few_rows(const FewRowsProduct& p) {
+  for (std::int64_t i = 0; i < p.rows; ++i) {
+    for (std::int64_t j = 0; j < panel_count(p.columns) * kPanelWidth; ++j) {
+      float sum = j < p.columns ? 0.0F : -std::numeric_limits<float>::infinity();
+      for (std::int64_t k = 0; j < p.columns && k < p.depth; ++k) {
+        sum = std::fma(p.a(i, k), p.b(j, k), sum);
+      }
+      p.scores[i * p.score_stride + j] = sum;
+      float& largest = p.row_max[i * kPanelWidth + j % kPanelWidth];
+      if (sum > largest) largest = sum;
+    }
+  }
+}
+
 }  // namespace
 
-const GemmKernels kGemmKernels{kTileRows, pack_panels, multiply, multiply_scores};
+const GemmKernels kGemmKernels{kTileRows, pack_panels, multiply, multiply_scores,
+                               multiply_few_rows};
 
 }  // namespace headwise::kernels::reference

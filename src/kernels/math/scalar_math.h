@@ -55,12 +55,23 @@ inline float weight(const WeightRule& rule, float score) {
   return std::fma(polynomial(kExp2, r), r, 1.0F) * power_of_two(rounded);
 }
 
-// The same for references of any size, infinite ones included: in double, and never above 1.
+// From here on a float's steps are so wide that a reference may lie 100 octaves above the very score
+// it was made of.
+inline constexpr float kCoarseReference = 0x1p30F;
+
+// The same for references of any size, infinite ones included: in double, and never above 1. Scores
+// under a coarse reference are rounded as it was, so that the largest one weighs 1.
 inline float careful_weight(float factor, float reference, float score) {
-  const double exponent =
-      static_cast<double>(score) * static_cast<double>(factor) - static_cast<double>(reference);
   if (std::isnan(score) || (std::isinf(score) && score > 0.0F)) return score - score;
-  if (exponent < -100.0 || std::isinf(score)) return 0.0F;
+  if (std::isinf(score)) return 0.0F;
+  double product = static_cast<double>(score) * static_cast<double>(factor);
+  if (!(std::abs(reference) < kCoarseReference)) {
+    const float rounded = score * factor;
+    if (rounded == reference) return 1.0F;  // perhaps both infinite
+    product = static_cast<double>(rounded);
+  }
+  const double exponent = product - static_cast<double>(reference);
+  if (exponent < -100.0) return 0.0F;
   return weight(WeightRule(1.0F, 0.0F), static_cast<float>(exponent < 0.0 ? exponent : 0.0));
 }
 
