@@ -13,9 +13,10 @@
 #include <string>
 #include <vector>
 
-#include "active_target.h"
 #include "blas.h"
 #include "case.h"
+#include "headwise/context.h"
+#include "headwise/error.h"
 #include "machine.h"
 #include "measure.h"
 #include "options.h"
@@ -143,13 +144,13 @@ int main(int count, char** arguments) {
       std::cout << bench::help_text();
       return 0;
     }
-    const std::string target = bench::active_target();
+    const std::string target(headwise::default_target());
     bench::restart_with_blas_core_type(target, arguments);
     return bench::run(options, target);
   } catch (const bench::BadOption& error) {
     std::cerr << "headwise_bench: " << error.what() << "\n";
     return 2;
-  } catch (const std::invalid_argument& error) {  // HEADWISE_TARGET
+  } catch (const headwise::ArgumentError& error) {  // HEADWISE_TARGET
     std::cerr << "headwise_bench: " << error.what() << "\n";
     return 2;
   } catch (const std::exception& error) {

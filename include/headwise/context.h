@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <memory>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -19,6 +20,20 @@ std::vector<std::string_view> available_targets();
 // The first of them, or what the environment variable HEADWISE_TARGET names. Throws ArgumentError
 // if that is none of them.
 std::string_view default_target();
+
+// How a call was carried out. The words are for people.
+struct CallReport {
+  std::string_view target;            // of the kernels
+  std::string_view target_reason;     // the best of this CPU, or asked for
+  std::string_view attention;         // how K and V were read; empty: no attention in the call
+  std::string_view attention_reason;
+  std::string_view threads_reason;
+  int threads = 0;       // that shared the work
+  int tile_rows = 0;     // of the register tile
+  int tile_columns = 0;
+
+  [[nodiscard]] std::string to_string() const;
+};
 
 // Give the same Context to call after call: its threads stay alive and its scratch is reused, so a
 // call that fits needs no allocation for its inner work. One call at a time may use a Context; a
@@ -38,6 +53,9 @@ class Context {
   [[nodiscard]] int threads() const noexcept;
   [[nodiscard]] std::string_view target() const noexcept;  // empty after a move
   [[nodiscard]] std::size_t scratch_bytes() const noexcept;  // held for the next call
+
+  // Of the last call; all empty before the first.
+  [[nodiscard]] CallReport last_call() const noexcept;
 
   // For the library. Null after a move.
   [[nodiscard]] runtime::ContextState* state() noexcept { return state_.get(); }

@@ -16,6 +16,14 @@ namespace {
 constexpr std::int64_t kGroupTiles = 4;
 constexpr std::int64_t kMostUnpackedRows = 2 * kernels::kFewRows;
 
+void prefetch_for_writing(kernels::MutableMatrix rows, std::int64_t count, std::int64_t features) {
+  for (std::int64_t row = 0; row < count; ++row) {
+    for (std::int64_t i = 0; i < features; i += kPanelWidth) {
+      __builtin_prefetch(rows.data + row * rows.row_stride + i * rows.column_stride, 1);
+    }
+  }
+}
+
 }  // namespace
 
 AttentionResult allocate_result(const AttentionPlan& plan) {
@@ -59,6 +67,7 @@ struct AttentionForward::Head {
   std::int64_t key_slot, value_slot;  // numbers from block to block; 0: they share one place
   BlockState* states;
   bool unpacked = false;  // few rows: keys and values are read where they are
+  kernels::RowCursor* ahead = nullptr;  // keys and values of the next head
 
   [[nodiscard]] std::int64_t block_end(std::int64_t block) const {
     return std::min((block + 1) * kKeyBlock, keys);
@@ -155,6 +164,7 @@ AttentionForward::Head AttentionForward::shared_head(const runtime::Lease& lease
 
 void AttentionForward::run(const runtime::Lease& lease, const AttentionBuffers& buffers) const {
   const std::int64_t kv_heads = plan_.dims.kv_heads;
+  report(lease, buffers);
   if (shared_) {
     lease.parallel_for(plan_.shape.batch() * kv_heads * blocks_, [&](std::int64_t task, int) {
       const std::int64_t unit = task / blocks_;
@@ -176,9 +186,38 @@ void AttentionForward::run(const runtime::Lease& lease, const AttentionBuffers& 
                     scratch_.piece<float>(lease, index, value_panels_),
                     scratch_.piece<BlockState>(lease, index, states_), chunk.sequence, kv_head);
     own.unpacked = reads_unpacked(buffers, chunk);
+    kernels::RowCursor ahead = rows_ahead(buffers, task + lease.threads());
+    if (task + lease.threads() < chunks * kv_heads) own.ahead = &ahead;
     std::fill_n(own.states, own.blocks, BlockState::Unpacked);
     attend(worker(lease, index), buffers, chunk, own);
   });
+}
+
+void AttentionForward::report(const runtime::Lease& lease, const AttentionBuffers& buffers) const {
+  if (shared_) {
+    lease.report_attention("keys and values packed before",
+                           "the rows of a head make several tasks, which share them");
+  } else if (!plan_.row_chunks.empty() && reads_unpacked(buffers, plan_.row_chunks.front())) {
+    lease.report_attention("keys and values read where they lie",
+                           "so few rows pass by them that packing would cost more");
+  } else {
+    lease.report_attention("keys and values packed block by block",
+                           "one task has all rows of a head");
+  }
+}
+
+// What the task with this number will pack, if it is that of another head.
+kernels::RowCursor AttentionForward::rows_ahead(const AttentionBuffers& buffers,
+                                                std::int64_t task) const {
+  const auto chunks = static_cast<std::int64_t>(plan_.row_chunks.size());
+  const std::int64_t chunk = chunks - 1 - task / plan_.dims.kv_heads;
+  if (chunk < 0) return {};
+  const std::int64_t sequence = plan_.row_chunks[static_cast<std::size_t>(chunk)].sequence;
+  const std::int64_t kv_head = task % plan_.dims.kv_heads;
+  const std::int64_t keys =
+      plan_.shape.all_keys(plan_.shape.sequences[static_cast<std::size_t>(sequence)]);
+  return {key_rows(plan_, buffers.key, sequence, kv_head, 0),
+          key_rows(plan_, buffers.value, sequence, kv_head, 0), keys};
 }
 
 // A few rows pass by every key once: packing would cost more than the products. The kernels for
@@ -231,6 +270,7 @@ void AttentionForward::attend_group(const Worker& worker, const AttentionBuffers
   const kernels::MutableMatrix output =
       in_place.data != nullptr ? in_place : kernels::MutableMatrix{worker.output, dv, 1};
 
+  prefetch_for_writing(output, group.rows(), dv);
   const std::int64_t first = next_attended(0);
   for (std::int64_t block = first; block < head.blocks;) {
     const std::int64_t next = next_attended(block + 1);
@@ -262,7 +302,8 @@ void AttentionForward::attend_block(const Worker& worker, const AttentionBuffers
   } else {
     if (head.states[call.block] == BlockState::Unpacked) pack_block(buffers, head, call.block);
     const float* key_panels = head.key_panels + call.block * head.key_slot;
-    group.score(scores, call.query, kernels::packed_panels(key_panels, dk), worker.scores);
+    group.score(scores, call.query, kernels::packed_panels(key_panels, dk), worker.scores,
+                head.ahead);
   }
   const kernels::SoftmaxRows& rows = worker.rows;
   kernels_.tile.online_softmax(scores.tile, plan_.rule.factor, worker.scores.row_max, rows);
@@ -273,6 +314,7 @@ void AttentionForward::attend_block(const Worker& worker, const AttentionBuffers
     }
   }
   if (head.unpacked) {
+    clear_outside_spans(scores.tile, kernels_.gemm.tile_rows, scores.tile.values, 0.0F);
     add_unpacked_values(worker, buffers, scores, call);
   } else {
     add_values(worker, scores, call);
@@ -291,7 +333,8 @@ void AttentionForward::add_values(const Worker& worker, const ScoreBlock& scores
                            .b = kernels::packed_panels(value_panels, scores.tile.keys),
                            .c = {worker.heads, dv, 1},
                            .zero_annihilates = head.states[call.block] == BlockState::NotFinite,
-                           .depth_of_tile = scores.tile.spans};
+                           .depth_of_tile = scores.tile.spans,
+                           .ahead = head.ahead};
   if (!call.first) {
     product.start = {worker.heads, dv, 1};
     product.row_before = worker.rows.rescale;

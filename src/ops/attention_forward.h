@@ -39,6 +39,9 @@ class AttentionForward {
   void attend_group(const Worker& worker, const AttentionBuffers& buffers, const Head& head,
                     const RowGroup& group) const;
   [[nodiscard]] bool reads_unpacked(const AttentionBuffers& buffers, const RowChunk& chunk) const;
+  void report(const runtime::Lease& lease, const AttentionBuffers& buffers) const;
+  [[nodiscard]] kernels::RowCursor rows_ahead(const AttentionBuffers& buffers,
+                                              std::int64_t task) const;
   void attend_block(const Worker& worker, const AttentionBuffers& buffers, const RowGroup& group,
                     const BlockCall& call) const;
   void add_values(const Worker& worker, const ScoreBlock& scores, const BlockCall& call) const;

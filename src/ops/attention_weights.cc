@@ -78,6 +78,7 @@ WeightsRequest checked_request(std::string_view function, const AttentionPlan& p
     base::fail(function, "options.weights.top_k", "a number within 0 … 2^31",
                std::to_string(request.top_k));
   }
+  if (request.matrix == Matrix::None) return request;
   request.heads = checked_selection(function, "options.weights.heads", std::move(request.heads),
                                     plan.dims.heads);
   request.rows = checked_selection(function, "options.weights.rows", std::move(request.rows),

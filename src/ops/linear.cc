@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "base/check.h"
+#include "tensor/overlap.h"
 
 namespace headwise {
 
@@ -187,6 +188,76 @@ void linear_weight_gradient(const runtime::Lease& lease, const LinearGradientCal
 
 }  // namespace ops
 
+namespace {
+
+void check_kernel(const char* function, const ConstView& kernel, const ConstView& bias) {
+  if (kernel.rank() != 2) {
+    base::fail(function, "kernel", "shape (inputs, outputs)", kernel.shape().to_string());
+  }
+  const std::int64_t outputs = kernel.extent(1);
+  if (bias.present() && bias.shape() != Shape{outputs}) {
+    base::fail(function, "bias", "shape " + Shape{outputs}.to_string(), bias.shape().to_string());
+  }
+}
+
+// The input's shape with another last extent.
+Shape mapped_shape(const char* function, const ConstView& input, std::int64_t inputs,
+                   std::int64_t outputs) {
+  if (input.rank() < 1 || input.extent(input.rank() - 1) != inputs) {
+    base::fail(function, "input", "a last axis of " + std::to_string(inputs),
+               "shape " + input.shape().to_string());
+  }
+  std::vector<std::int64_t> extents(input.shape().begin(), input.shape().end());
+  extents.back() = outputs;
+  return Shape(extents);
+}
+
+}  // namespace
+
+PackedLinear::PackedLinear(const ConstView& kernel, const ConstView& bias) {
+  check_kernel("PackedLinear", kernel, bias);
+  inputs_ = kernel.extent(0);
+  outputs_ = kernel.extent(1);
+  panels_ = Tensor(Shape{kernels::packed_size(inputs_, outputs_)});
+  if (bias.present()) bias_ = Tensor::copy_of(bias);
+  Context context(1);
+  const runtime::Lease lease("PackedLinear", &context);
+  (void)ops::pack(lease, inputs_, outputs_, {kernel.data(), kernel.stride(0), kernel.stride(1)},
+                  panels_.data());
+}
+
+Tensor PackedLinear::operator()(const ConstView& input, Context* context) const {
+  Tensor output(mapped_shape("PackedLinear", input, inputs_, outputs_));
+  apply(input, output.view(), context);
+  return output;
+}
+
+void PackedLinear::apply(const ConstView& input, const MutableView& output,
+                         Context* context) const {
+  const Shape shape = mapped_shape("PackedLinear", input, inputs_, outputs_);
+  if (output.shape() != shape) {
+    base::fail("PackedLinear", "output", "shape " + shape.to_string(), output.shape().to_string());
+  }
+  if (tensor::may_repeat_elements(output) || tensor::may_overlap(output, input)) {
+    base::fail("PackedLinear", "output", "memory of its own, apart from the input",
+               "memory that is shared");
+  }
+  if (input.rank() > 3) {  // the strides of more leading axes need not follow one pattern
+    for (std::int64_t i = 0; i < input.extent(0); ++i) {
+      apply(input.at(0, i), output.at(0, i), context);
+    }
+    return;
+  }
+  const ops::ConstRows x = ops::rows_of(input);
+  runtime::Lease lease("PackedLinear", context);
+  lease.reserve({}, 2.0 * static_cast<double>(x.count()) * static_cast<double>(inputs_) *
+                        static_cast<double>(outputs_));
+  ops::linear(lease, {.x = x,
+                      .w = {inputs_, outputs_, panels_.data()},
+                      .bias = bias_.size() == 0 ? nullptr : bias_.data(),
+                      .y = ops::rows_of(output)});
+}
+
 Tensor linear(const ConstView& input, const ConstView& kernel, const ConstView& bias,
               Context* context) {
   if (input.rank() < 1) base::fail("linear", "input", "rank ≥ 1", input.shape().to_string());
@@ -195,34 +266,8 @@ Tensor linear(const ConstView& input, const ConstView& kernel, const ConstView& 
     base::fail("linear", "kernel", "shape (" + std::to_string(features) + ", outputs)",
                kernel.shape().to_string());
   }
-  const std::int64_t outputs = kernel.extent(1);
-  if (bias.present() && bias.shape() != Shape{outputs}) {
-    base::fail("linear", "bias", "shape " + Shape{outputs}.to_string(), bias.shape().to_string());
-  }
-  std::vector<std::int64_t> extents(input.shape().begin(), input.shape().end());
-  extents.back() = outputs;
-  Tensor output{Shape(extents)};
-
-  // Beyond rank 3 the strides of the leading axes need not follow one pattern: copy those.
-  const Tensor copy = input.rank() > 3 ? Tensor::copy_of(input) : Tensor();
-  const std::int64_t count =
-      features == 0 ? output.size() / std::max<std::int64_t>(outputs, 1) : input.size() / features;
-  const ops::ConstRows x =
-      input.rank() > 3 ? ops::dense_rows(copy.data(), 1, count, features) : ops::rows_of(input);
-  const Tensor dense_bias = bias.present() ? Tensor::copy_of(bias) : Tensor();
-
-  runtime::Lease lease("linear", context);
-  runtime::ScratchPlan plan;
-  const std::size_t panels = plan.add<float>(kernels::packed_size(features, outputs));
-  lease.reserve(plan, 2.0 * static_cast<double>(count) * static_cast<double>(kernel.size()));
-  const ops::PackedMatrix packed =
-      ops::pack(lease, features, outputs, {kernel.data(), kernel.stride(0), kernel.stride(1)},
-                lease.scratch<float>(panels));
-  ops::linear(lease, {.x = x,
-                      .w = packed,
-                      .bias = bias.present() ? dense_bias.data() : nullptr,
-                      .y = ops::dense_rows(output.data(), x.outer, x.inner, outputs)});
-  return output;
+  check_kernel("linear", kernel, bias);
+  return PackedLinear(kernel, bias)(input, context);
 }
 
 }  // namespace headwise

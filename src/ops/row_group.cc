@@ -180,7 +180,8 @@ ScoreBlock RowGroup::open(std::int64_t key, std::int64_t key_end,
 }
 
 void RowGroup::score(const ScoreBlock& block, kernels::MatrixView queries,
-                     const kernels::Panels& keys, const ScoreBuffers& buffers) const {
+                     const kernels::Panels& keys, const ScoreBuffers& buffers,
+                     kernels::RowCursor* ahead) const {
   hide_maxima(rows_, buffers.row_max);
   kernels_.gemm.multiply_scores({.rows = rows_,
                                  .columns = block.tile.keys,
@@ -190,7 +191,8 @@ void RowGroup::score(const ScoreBlock& block, kernels::MatrixView queries,
                                  .scores = block.tile.values,
                                  .score_stride = block.tile.stride,
                                  .row_max = buffers.row_max,
-                                 .columns_of_tile = block.tile.spans});
+                                 .columns_of_tile = block.tile.spans,
+                                 .ahead = ahead});
   finish(block, buffers);
 }
 

@@ -81,7 +81,7 @@ class RowGroup {
   ScoreBlock open(std::int64_t key, std::int64_t key_end, const ScoreBuffers& buffers) const;
   // Scores of an opened block.
   void score(const ScoreBlock& block, kernels::MatrixView queries, const kernels::Panels& keys,
-             const ScoreBuffers& buffers) const;
+             const ScoreBuffers& buffers, kernels::RowCursor* ahead = nullptr) const;
   // The same from rows of keys, unpacked, for a few rows of queries.
   void score_unpacked(const ScoreBlock& block, kernels::MatrixView queries,
                       kernels::MatrixView keys, const ScoreBuffers& buffers) const;

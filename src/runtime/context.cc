@@ -40,13 +40,26 @@ const kernels::Kernels& checked_target(std::string_view function, std::string_vi
   for (const kernels::Kernels* target : kernels::targets()) {
     known += (known.empty() ? "" : ", ") + std::string(target->target);
   }
-  base::fail(function, argument, "one of " + known, name);
+  base::fail(function, argument, "one of " + known, "\"" + std::string(name) + "\"");
 }
 
-const kernels::Kernels& default_kernels(std::string_view function) {
+struct TargetChoice {
+  const kernels::Kernels& kernels;
+  std::string_view reason;
+};
+
+TargetChoice default_choice(std::string_view function) {
   const char* forced = std::getenv("HEADWISE_TARGET");
-  if (forced == nullptr || *forced == '\0') return **kernels::targets().begin();
-  return checked_target(function, "HEADWISE_TARGET", forced);
+  if (forced == nullptr || *forced == '\0') {
+    return {**kernels::targets().begin(), "the best that this CPU has"};
+  }
+  return {checked_target(function, "HEADWISE_TARGET", forced), "HEADWISE_TARGET names it"};
+}
+
+std::unique_ptr<runtime::ContextState> make_state(int threads) {
+  const TargetChoice choice = default_choice("Context");
+  return std::make_unique<runtime::ContextState>(checked_threads(threads), choice.kernels,
+                                                 choice.reason);
 }
 
 }  // namespace
@@ -56,15 +69,27 @@ std::vector<std::string_view> available_targets() {
   for (const kernels::Kernels* target : kernels::targets()) names.push_back(target->target);
   return names;
 }
-std::string_view default_target() { return default_kernels("default_target").target; }
+std::string_view default_target() { return default_choice("default_target").kernels.target; }
+
+std::string CallReport::to_string() const {
+  std::string text = std::string(target) + ": " + std::string(target_reason) + "; register tile " +
+                     std::to_string(tile_rows) + "x" + std::to_string(tile_columns) + "; " +
+                     std::to_string(threads) + (threads == 1 ? " thread: " : " threads: ") +
+                     std::string(threads_reason);
+  if (!attention.empty()) {
+    text += "; attention " + std::string(attention) + ": " + std::string(attention_reason);
+  }
+  return text;
+}
 
 Context::Context() : Context(std::min(available_cpus(), kMaxThreads)) {}
 Context::Context(int threads)
-    : state_(std::make_unique<runtime::ContextState>(checked_threads(threads),
-                                                     default_kernels("Context"))) {}
+    : state_(make_state(threads)) {}
 Context::Context(int threads, std::string_view target)
-    : state_(std::make_unique<runtime::ContextState>(
-          checked_threads(threads), checked_target("Context", "target", target))) {}
+    : state_(std::make_unique<runtime::ContextState>(checked_threads(threads),
+                                                     checked_target("Context", "target", target),
+                                                     "the context asks for it")) {}
+CallReport Context::last_call() const noexcept { return state_ ? state_->report : CallReport(); }
 std::string_view Context::target() const noexcept {
   return state_ ? state_->kernels.target : std::string_view();
 }
@@ -132,6 +157,17 @@ void Lease::reserve(const ScratchPlan& plan, double flops) {
     state_->scratch_bytes = plan.bytes();
   }
   threaded_ = state_->pool.threads() > 1 && flops >= kFlopsWorthThreads;
+  const kernels::GemmKernels& gemm = state_->kernels.gemm;
+  state_->report = {.target = state_->kernels.target,
+                    .target_reason = state_->target_reason,
+                    .attention = {},
+                    .attention_reason = {},
+                    .threads_reason = threaded_                        ? "all of the context"
+                                      : state_->pool.threads() == 1 ? "the context has no more"
+                                                                       : "too little work to share",
+                    .threads = threaded_ ? state_->pool.threads() : 1,
+                    .tile_rows = static_cast<int>(gemm.tile_rows),
+                    .tile_columns = static_cast<int>(gemm.tile_columns)};
   if (threaded_) state_->pool.start();  // they wake while the caller prepares the first round
 }
 

@@ -16,10 +16,13 @@ namespace headwise::runtime {
 
 class ContextState {
  public:
-  ContextState(int threads, const kernels::Kernels& kernels_) : pool(threads), kernels(kernels_) {}
+  ContextState(int threads, const kernels::Kernels& kernels_, std::string_view reason)
+      : pool(threads), kernels(kernels_), target_reason(reason) {}
 
   ThreadPool pool;
   const kernels::Kernels& kernels;  // of the CPU target
+  std::string_view target_reason;
+  CallReport report;
   std::unique_ptr<std::byte, void (*)(std::byte*)> scratch{nullptr, [](std::byte*) {}};
   std::size_t scratch_bytes = 0;
   std::atomic<bool> leased{false};
@@ -55,6 +58,11 @@ class Lease {
   // All the memory and threads of the call; throws OutOfMemory. `flops` decides whether threads
   // are worth waking: the only use of the work's size, and without influence on results.
   void reserve(const ScratchPlan& plan, double flops);
+  // For Context::last_call().
+  void report_attention(std::string_view kernel, std::string_view reason) const {
+    state_->report.attention = kernel;
+    state_->report.attention_reason = reason;
+  }
   template <typename T>
   [[nodiscard]] T* scratch(std::size_t offset) const {
     return reinterpret_cast<T*>(state_->scratch.get() + offset);

@@ -67,17 +67,20 @@ void finish_scores(const ScoreTile& tile, const ScoreRule& rule, const ScoreExtr
         const FloatVector raw = hn::LoadU(kTag, scores + key);
         FloatVector score = raw;
         if (rule.finished) {
-          score = hn::Mul(score, scale);
+          FloatVector factor = scale;
           if (rule.softcap > 0.0F) {
-            const FloatVector squashed = tanh(hn::Div(score, cap));
-            score = hn::Mul(cap, squashed);
+            const FloatVector squashed = tanh(hn::Div(hn::Mul(score, scale), cap));
+            score = squashed;
+            factor = cap;
             if (extras.slope != nullptr) {
               hn::StoreU(hn::NegMulAdd(squashed, squashed, one), kTag, extras.slope + first + key);
             }
           }
           if (extras.bias != nullptr) {
             const FloatVector bias = hn::LoadU(kTag, extras.bias + row * extras.bias_stride + key);
-            score = hn::IfThenElse(hn::Eq(bias, hidden), hidden, hn::Add(score, bias));
+            score = hn::IfThenElse(hn::Eq(bias, hidden), hidden, hn::MulAdd(score, factor, bias));
+          } else {
+            score = hn::Mul(score, factor);
           }
           // Padding behind the last key is −∞ before, and must be after.
           if (key + kLanes > tile.keys) {
@@ -206,67 +209,88 @@ void probabilities(const ScoreTile& tile, float factor, const float* reference,
   });
 }
 
-// Philox4x32-10 for as many counters as there are lanes.
+// Philox4x32-10, a counter in each 64-bit lane. Products of 32-bit words fill a lane; what they leave
+// in its upper half does no harm, because only the lower one is multiplied.
 using WordTag = hn::RebindToUnsigned<FloatTag>;
-using WordVector = hn::Vec<WordTag>;
+using LaneTag = hn::RepartitionToWide<WordTag>;
+using LaneVector = hn::Vec<LaneTag>;
 
-struct WordPair {
-  WordVector low, high;
-};
-HWY_INLINE WordPair wide_product(WordVector a, std::uint32_t factor) {
-  const WordTag words;
-  const hn::RepartitionToWide<WordTag> wide;
-  const WordVector b = hn::Set(words, factor);
-  const auto even = hn::BitCast(words, hn::MulEven(a, b));
-  const auto odd_source = hn::BitCast(words, hn::ShiftRight<32>(hn::BitCast(wide, a)));
-  const auto odd = hn::MulEven(odd_source, b);
-  const auto odd_words = hn::BitCast(words, odd);
-  return {hn::OddEven(hn::BitCast(words, hn::ShiftLeft<32>(odd)), even),
-          hn::OddEven(odd_words, hn::BitCast(words, hn::ShiftRight<32>(hn::BitCast(wide, even))))};
-}
-
-// Words of `kLanes` counters that follow each other, four for each: 4·kLanes keys.
-HWY_INLINE void philox_words(const DropoutTile& dropout, std::uint32_t group, std::uint32_t query,
-                             std::uint32_t* out) {
-  const WordTag words;
-  WordVector x0 = hn::Iota(words, group);
-  WordVector x1 = hn::Set(words, query);
-  WordVector x2 = hn::Set(words, dropout.head);
-  WordVector x3 = hn::Set(words, dropout.sequence);
-  auto k0 = static_cast<std::uint32_t>(dropout.seed);
-  auto k1 = static_cast<std::uint32_t>(dropout.seed >> 32U);
-  for (int round = 0; round < 10; ++round) {
-    const WordPair a = wide_product(x0, 0xD2511F53U);
-    const WordPair b = wide_product(x2, 0xCD9E8D57U);
-    x0 = hn::Xor(hn::Xor(b.high, x1), hn::Set(words, k0));
-    x1 = b.low;
-    x2 = hn::Xor(hn::Xor(a.high, x3), hn::Set(words, k1));
-    x3 = a.low;
-    k0 += 0x9E3779B9U;
-    k1 += 0xBB67AE85U;
+class PanelPhilox {
+ public:
+  explicit PanelPhilox(const DropoutTile& dropout)
+      : head_(hn::Set(LaneTag(), dropout.head)), sequence_(hn::Set(LaneTag(), dropout.sequence)) {
+    auto low = static_cast<std::uint32_t>(dropout.seed);
+    auto high = static_cast<std::uint32_t>(dropout.seed >> 32U);
+    for (auto& round : keys_) {
+      round[0] = low;
+      round[1] = high;
+      low += 0x9E3779B9U;
+      high += 0xBB67AE85U;
+    }
+    // Blocks of 128 bits hold counters b and b + blocks, so that the words come out in order.
+    constexpr int kBlocks = kLanes / 4;
+    for (int block = 0; block < kBlocks; ++block) {
+      order_[2 * block] = static_cast<std::uint64_t>(block);
+      order_[2 * block + 1] = static_cast<std::uint64_t>(block + kBlocks);
+    }
   }
-  hn::StoreInterleaved4(x0, x1, x2, x3, words, out);
-}
+
+  // Words of keys 4·group, …, 2·kLanes of them.
+  struct Words {
+    hn::Vec<WordTag> first, second;
+  };
+  HWY_INLINE Words words(std::uint32_t group, std::uint32_t query) const {
+    const LaneTag lanes;
+    const WordTag word_tag;
+    const auto factor0 = hn::Set(word_tag, 0xD2511F53U);
+    const auto factor1 = hn::Set(word_tag, 0xCD9E8D57U);
+    LaneVector x0 = hn::Add(hn::Load(lanes, order_), hn::Set(lanes, std::uint64_t{group}));
+    LaneVector x1 = hn::Set(lanes, std::uint64_t{query});
+    LaneVector x2 = head_;
+    LaneVector x3 = sequence_;
+#pragma GCC unroll 10
+    for (const auto& key : keys_) {
+      const LaneVector a = hn::MulEven(hn::BitCast(word_tag, x0), factor0);
+      const LaneVector b = hn::MulEven(hn::BitCast(word_tag, x2), factor1);
+      x0 = hn::Xor(hn::Xor(hn::ShiftRight<32>(b), x1), hn::Set(lanes, key[0]));
+      x2 = hn::Xor(hn::Xor(hn::ShiftRight<32>(a), x3), hn::Set(lanes, key[1]));
+      x1 = b;
+      x3 = a;
+    }
+    const auto join = [&](LaneVector low, LaneVector high) HWY_ATTR {
+      return hn::BitCast(lanes, hn::OddEven(hn::BitCast(word_tag, hn::ShiftLeft<32>(high)),
+                                            hn::BitCast(word_tag, low)));
+    };
+    const LaneVector low = join(x0, x1);
+    const LaneVector high = join(x2, x3);
+    return {hn::BitCast(word_tag, hn::InterleaveLower(lanes, low, high)),
+            hn::BitCast(word_tag, hn::InterleaveUpper(lanes, low, high))};
+  }
+
+ private:
+  LaneVector head_, sequence_;
+  std::uint64_t keys_[10][2];
+  HWY_ALIGN std::uint64_t order_[kLanes / 2];
+};
 
 void drop(const ScoreTile& tile, const DropoutTile& dropout) {
   if (dropout.probability <= 0.0F) return;
   const auto limit = static_cast<std::uint32_t>(static_cast<double>(dropout.probability) * 0x1p32);
-  const WordTag words;
-  const auto threshold = hn::Set(words, limit);
+  const auto threshold = hn::Set(WordTag(), limit);
   const FloatVector scale = hn::Set(kTag, 1.0F / (1.0F - dropout.probability));
-  HWY_ALIGN std::uint32_t random[4 * kLanes];
+  const PanelPhilox philox(dropout);
+  const auto keep = [&](hn::Vec<WordTag> words, float* at) HWY_ATTR {
+    const auto dropped = hn::RebindMask(kTag, hn::Lt(words, threshold));
+    hn::StoreU(hn::IfThenZeroElse(dropped, hn::Mul(hn::LoadU(kTag, at), scale)), kTag, at);
+  };
   for_each_row(tile, [&](std::int64_t row, std::int64_t begin, std::int64_t end) HWY_ATTR {
     float* values = tile.values + row * tile.stride;
     const std::uint32_t query = dropout.first_query + static_cast<std::uint32_t>(row);
-    for (std::int64_t key = begin; key < end; key += 4 * kLanes) {
+    for (std::int64_t key = begin; key < end; key += 2 * kLanes) {
       const std::uint32_t first = dropout.first_key + static_cast<std::uint32_t>(key);
-      philox_words(dropout, first / 4, query, random);
-      for (int j = 0; j < 4 && key + j * kLanes < end; ++j) {
-        const auto dropped =
-            hn::RebindMask(kTag, hn::Lt(hn::Load(words, random + j * kLanes), threshold));
-        float* at = values + key + j * kLanes;
-        hn::StoreU(hn::IfThenZeroElse(dropped, hn::Mul(hn::LoadU(kTag, at), scale)), kTag, at);
-      }
+      const PanelPhilox::Words words = philox.words(first / 4, query);
+      keep(words.first, values + key);
+      if (key + kLanes < end) keep(words.second, values + key + kLanes);
     }
   });
 }

@@ -49,15 +49,18 @@ void finish_scores(const ScoreTile& tile, const ScoreRule& rule, const ScoreExtr
     const std::int64_t at = row * tile.stride + key;
     float score = tile.values[at];
     if (rule.finished) {
-      score *= rule.scale;
+      float scale = rule.scale;
       if (rule.softcap > 0.0F) {
-        const float squashed = kernels::tanh(score / rule.softcap);
-        score = rule.softcap * squashed;
+        const float squashed = kernels::tanh(score * rule.scale / rule.softcap);
+        score = squashed;
+        scale = rule.softcap;
         if (extras.slope != nullptr) extras.slope[at] = std::fma(-squashed, squashed, 1.0F);
       }
       if (extras.bias != nullptr) {
         const float bias = extras.bias[row * extras.bias_stride + key];
-        score = bias == kHidden ? kHidden : score + bias;
+        score = bias == kHidden ? kHidden : std::fma(score, scale, bias);
+      } else {
+        score *= scale;
       }
       if (key >= tile.keys) score = kHidden;
     }

@@ -120,8 +120,8 @@ TEST(FinishScores, EveryTargetGivesTheBitsOfTheReference) {
                                                 extras.from(tile, row, expected_slope),
                                                 expected_max.data() + row * kPanelWidth);
         }
-        // tanh needs fused multiply-adds to have the reference's bits; nothing else here does.
-        if (!has_fused_multiply_add(target) && extras.rule.finished && extras.rule.softcap > 0.0F) {
+        // tanh and a bias need fused multiply-adds to have the reference's bits.
+        if (!has_fused_multiply_add(target) && extras.rule.finished) {
           ASSERT_TRUE(close(ours, expected, 1e-5));
           ASSERT_TRUE(close(slope, expected_slope, 1e-5));
           ASSERT_TRUE(close(row_max, expected_max, 1e-5));

@@ -75,6 +75,37 @@ inline Panels packed_panels(const float* data, std::int64_t depth) {
 // Rows of unit stride whose columns fill whole panels need no packing.
 inline Panels panels_in_place(MatrixView b) { return {b.data, kPanelWidth, b.row_stride}; }
 
+// Rows that will be needed soon, by other products: each register tile that is handed a cursor
+// fetches one of them into the second cache on the way, a number per step of its loop. (All at once
+// they would stand in the way of what is needed now.)
+class RowCursor {
+ public:
+  RowCursor() = default;
+  // First the rows of one matrix, then as many of another.
+  RowCursor(MatrixView first, MatrixView second, std::int64_t rows)
+      : row_(first.data), stride_(first.row_stride), left_(rows), second_(second), rows_(rows) {}
+  const float* next() {
+    if (left_ == 0) {
+      row_ = second_.data;
+      stride_ = second_.row_stride;
+      left_ = rows_;
+      rows_ = 1;  // at the end, the last row again and again
+      second_.data = row_ + (left_ - 1) * stride_;
+    }
+    const float* row = row_;
+    row_ += stride_;
+    --left_;
+    return row;
+  }
+
+ private:
+  const float* row_ = nullptr;
+  std::int64_t stride_ = 0;
+  std::int64_t left_ = 0;
+  MatrixView second_;
+  std::int64_t rows_ = 0;
+};
+
 struct Product {
   std::int64_t rows = 0;
   std::int64_t columns = 0;
@@ -90,6 +121,7 @@ struct Product {
   // is hidden behind zeros and may be NaN.
   bool zero_annihilates = false;
   const TileSpan* depth_of_tile = nullptr;  // for each of RowTiles; null: all
+  RowCursor* ahead = nullptr;               // null: fetches its own B ahead
 };
 
 // Q·Kᵀ. Scores are written by whole panels, the columns beyond `columns` as −∞; and row_max
@@ -104,6 +136,7 @@ struct ScoreProduct {
   std::int64_t score_stride = 0;
   float* row_max = nullptr;
   const TileSpan* columns_of_tile = nullptr;  // for each of RowTiles; null: all
+  RowCursor* ahead = nullptr;
 };
 
 // Few queries against keys as they lie in memory: the same scores, bit for bit, without packing.
@@ -121,7 +154,8 @@ struct FewRowsProduct {
 inline constexpr std::int64_t kFewRows = 4;
 
 struct GemmKernels {
-  std::int64_t tile_rows = 0;  // of the highest register tile
+  std::int64_t tile_rows = 0;     // of the highest register tile
+  std::int64_t tile_columns = 0;  // beside it
   // Packs B (depth × columns). Returns whether all of it is finite: zero times that is zero.
   bool (*pack_panels)(std::int64_t depth, std::int64_t columns, MatrixView b, float* panels);
   void (*multiply)(const Product& product);

@@ -89,7 +89,7 @@ void multiply_few_rows(const FewRowsProduct& p) {
 
 }  // namespace
 
-const GemmKernels kGemmKernels{kTileRows, pack_panels, multiply, multiply_scores,
+const GemmKernels kGemmKernels{kTileRows, 1, pack_panels, multiply, multiply_scores,
                                multiply_few_rows};
 
 }  // namespace headwise::kernels::reference

@@ -10,6 +10,7 @@
 namespace headwise::kernels {
 
 inline constexpr float kLog2E = 0x1.715476p+0F;
+inline constexpr float kLog2ERest = 0x1.4ae0bep-26F;  // log₂e − kLog2E
 // 1.5·2^23 + 127. Adding it rounds to an integer n and leaves n + 127 in the low bits, from where a
 // shift by 23 makes 2^n.
 inline constexpr float kRounder = 12583039.0F;
@@ -94,7 +95,8 @@ inline float sigmoid(float x) {
   float size = x < -80.0F ? -80.0F : x;
   size = size > 80.0F ? 80.0F : size;
   const float rounded = std::fma(size, -kLog2E, kRounder);
-  const float r = std::fma(size, -kLog2E, -(rounded - kRounder));
+  float r = std::fma(size, -kLog2E, -(rounded - kRounder));
+  r = std::fma(size, -kLog2ERest, r);
   const float power = power_of_two(rounded);
   const float e = std::fma(polynomial(kExp2Fine, r), r, 1.0F) * power;
   return 1.0F / (1.0F + e);

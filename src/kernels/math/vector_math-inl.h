@@ -91,7 +91,8 @@ HWY_INLINE FloatVector sigmoid(FloatVector x) {
   const FloatVector slope = hn::Set(kTag, -kLog2E);
   const FloatVector rounder = hn::Set(kTag, kRounder);
   const FloatVector rounded = hn::MulAdd(size, slope, rounder);
-  const FloatVector r = hn::MulSub(size, slope, hn::Sub(rounded, rounder));
+  FloatVector r = hn::MulSub(size, slope, hn::Sub(rounded, rounder));
+  r = hn::MulAdd(size, hn::Set(kTag, -kLog2ERest), r);
   const FloatVector e =
       hn::Mul(hn::MulAdd(polynomial(kExp2Fine, r), r, one), power_of_two(rounded));
   return hn::Div(one, hn::Add(one, e));
