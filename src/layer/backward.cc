@@ -26,11 +26,11 @@ void check_saved(const char* function, const layer::LayerState& state, const Lay
   }
   const SavedForward& saved = *forward.saved;
   if (saved.layer != &state) base::fail(function, "forward", "a result of this layer", "another's");
-  const Dropout& dropout = plan.attention.dropout;
-  if (saved.dropout != dropout.probability || saved.dropout_seed != dropout.seed) {
+  const ops::AttentionPlan& now = plan.attention;
+  if (saved.dropout != now.dropout || saved.dropout_seed != now.dropout_seed) {
     base::fail(function, "options", "training and dropout_seed as forward had them",
-               dropout.probability > 0.0F ? "seed " + std::to_string(dropout.seed)
-                                          : std::string("no dropout"));
+               now.dropout > 0.0F ? "seed " + std::to_string(now.dropout_seed)
+                                  : std::string("no dropout"));
   }
   const auto check = [&](const char* what, const Tensor& tensor, const Shape& expected) {
     if (tensor.shape() != expected) {

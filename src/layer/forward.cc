@@ -203,8 +203,8 @@ AttentionResult MultiHeadAttention::forward(const AttentionInputs& inputs,
                                 w.output_kernel, state_->output_panels, w.output_bias, out));
   if (activation_plan.saved) {
     activation_plan.saved->layer = state_.get();
-    activation_plan.saved->dropout = plan.attention.dropout.probability;
-    activation_plan.saved->dropout_seed = plan.attention.dropout.seed;
+    activation_plan.saved->dropout = plan.attention.dropout;
+    activation_plan.saved->dropout_seed = plan.attention.dropout_seed;
   }
   result.saved = activation_plan.saved;
   return result;

@@ -60,34 +60,41 @@ ops::AttentionDims attention_dims(const AttentionConfig& config, const Attention
           .batched = rank == 3};
 }
 
-// The layer's options as the operation inside takes them.
-AttentionOptions attention_options(std::string_view function, const AttentionConfig& config,
-                                   const AttentionInputs& inputs, const ForwardOptions& options) {
-  const std::int64_t batch = options.packed             ? packed_sequences(*options.packed)
-                             : inputs.query.rank() == 3 ? inputs.query.extent(0)
-                                                        : 1;
-  ops::check_sequence_ids(function, "options.sequence_ids", options.sequence_ids, batch);
-  AttentionOptions inner{.mask = options.mask,
-                         .bias = options.bias,
-                         .scale = config.score_scale(),
-                         .softcap = config.softcap,
-                         .weights = options.weights,
-                         .packed = options.packed,
-                         .unmasked_tail = config.extra_keys()};
-  if (options.training) {
-    inner.dropout = {config.dropout, options.dropout_seed.value_or(config.seed),
-                     options.sequence_ids};
-  }
-  if (inner.packed && config.extra_keys() > 0) {
+// Lengths as the operation inside takes them: with the extra keys of every sequence.
+std::optional<PackedLengths> stored_lengths(std::string_view function,
+                                            const AttentionConfig& config,
+                                            const AttentionInputs& inputs,
+                                            const ForwardOptions& options) {
+  std::optional<PackedLengths> packed = options.packed;
+  if (packed && config.extra_keys() > 0) {
     // Checked here as the caller gave them, before the extra keys move them apart.
-    ops::check_packed(function, *inner.packed, inputs.query.extent(0), inputs.key.extent(0));
-    auto& keys = inner.packed->key;
-    if (keys.empty()) keys = inner.packed->query;
+    ops::check_packed(function, *packed, inputs.query.extent(0), inputs.key.extent(0));
+    auto& keys = packed->key;
+    if (keys.empty()) keys = packed->query;
     for (std::size_t b = 0; b < keys.size(); ++b) {
       keys[b] += static_cast<std::int64_t>(b) * config.extra_keys();
     }
   }
-  return inner;
+  return packed;
+}
+
+// The layer's options as the operation inside takes them.
+ops::PlanOptions plan_options(std::string_view function, const AttentionConfig& config,
+                              const AttentionInputs& inputs, const ForwardOptions& options,
+                              const std::optional<PackedLengths>& packed) {
+  const std::int64_t batch = options.packed             ? packed_sequences(*options.packed)
+                             : inputs.query.rank() == 3 ? inputs.query.extent(0)
+                                                        : 1;
+  ops::check_sequence_ids(function, "options.sequence_ids", options.sequence_ids, batch);
+  return {.mask = options.mask,
+          .bias = options.bias,
+          .scale = config.score_scale(),
+          .softcap = config.softcap,
+          .dropout = options.training ? config.dropout : 0.0F,
+          .dropout_seed = options.training ? options.dropout_seed.value_or(config.seed) : 0,
+          .sequence_ids = options.sequence_ids,
+          .packed = packed,
+          .unmasked_tail = config.extra_keys()};
 }
 
 }  // namespace
@@ -97,7 +104,8 @@ LayerPlan::LayerPlan(std::string_view function, const AttentionConfig& config,
     : inputs(checked_inputs(function, config, given, options.packed.has_value())),
       widths(config),
       attention(function, attention_dims(config, inputs, options),
-                attention_options(function, config, inputs, options)) {
+                plan_options(function, config, inputs, options,
+                             stored_lengths(function, config, inputs, options))) {
   const int rank = inputs.query.rank();
   output_shape = rank == 3 ? Shape{inputs.query.extent(0), inputs.query.extent(1), config.outputs()}
                            : Shape{inputs.query.extent(0), config.outputs()};

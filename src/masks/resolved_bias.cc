@@ -7,8 +7,8 @@
 namespace headwise::masks {
 
 ResolvedBias::ResolvedBias(std::string_view function, const std::vector<Bias>& biases,
-                           ScoreShape shape)
-    : shape_(std::move(shape)) {
+                           const ScoreShape& shape)
+    : shape_(shape) {
   for (const Bias& bias : biases) {
     parts_.push_back(
         resolve_dense(function, "options.bias", bias.values.view(), bias.axes, shape_));

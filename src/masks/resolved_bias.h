@@ -14,7 +14,8 @@ namespace headwise::masks {
 class ResolvedBias {
  public:
   // Throws ArgumentError on behalf of `function`. Borrows the arrays.
-  ResolvedBias(std::string_view function, const std::vector<Bias>& biases, ScoreShape shape);
+  ResolvedBias(std::string_view function, const std::vector<Bias>& biases,
+               const ScoreShape& shape);
 
   [[nodiscard]] bool none() const { return parts_.empty(); }
 
@@ -26,8 +27,8 @@ class ResolvedBias {
   }
 
  private:
-  ScoreShape shape_;
-  std::vector<DenseArray<const float>> parts_;
+  const ScoreShape& shape_;
+  base::SmallVector<DenseArray<const float>, 4> parts_;
 };
 
 }  // namespace headwise::masks

@@ -48,8 +48,9 @@ void check_lengths(std::string_view function, const char* kind, const IndexView&
 
 }  // namespace
 
-ResolvedMask::ResolvedMask(std::string_view function, const Mask& mask, ScoreShape shape)
-    : shape_(std::move(shape)),
+ResolvedMask::ResolvedMask(std::string_view function, const Mask& mask,
+                           const ScoreShape& shape)
+    : shape_(shape),
       left_(limit_or_unlimited(mask.left)),
       right_(limit_or_unlimited(mask.right)) {
   check_window(function, "left", mask.left);

@@ -4,7 +4,6 @@
 
 #include <cstdint>
 #include <string_view>
-#include <vector>
 
 #include "headwise/mask.h"
 #include "masks/dense_array.h"
@@ -21,7 +20,7 @@ class ResolvedMask {
  public:
   // Throws ArgumentError on behalf of `function` if the mask does not fit. Borrows the mask's
   // arrays.
-  ResolvedMask(std::string_view function, const Mask& mask, ScoreShape shape);
+  ResolvedMask(std::string_view function, const Mask& mask, const ScoreShape& shape);
 
   // Position of a sequence's query 0 among its keys.
   [[nodiscard]] std::int64_t offset(std::int64_t sequence) const {
@@ -63,16 +62,16 @@ class ResolvedMask {
     return shape_.sequences[static_cast<std::size_t>(sequence)].keys;
   }
 
-  ScoreShape shape_;
+  const ScoreShape& shape_;
   std::int64_t left_;  // kUnlimited where unsaid
   std::int64_t right_;
   bool unlimited_ = true;  // no length, no window
-  std::vector<std::int64_t> offsets_;       // per sequence
-  std::vector<std::int64_t> key_limits_;    // per sequence: own keys that are there
-  std::vector<std::int64_t> query_limits_;  // per sequence
-  std::vector<TensorView<const std::int64_t>> row_lengths_;  // (B,T)
-  std::vector<DenseArray<const bool>> keeps_;
-  std::vector<ResolvedSegments> segments_;
+  base::SmallVector<std::int64_t> offsets_;       // per sequence
+  base::SmallVector<std::int64_t> key_limits_;    // per sequence: own keys that are there
+  base::SmallVector<std::int64_t> query_limits_;  // per sequence
+  base::SmallVector<TensorView<const std::int64_t>, 4> row_lengths_;  // (B,T)
+  base::SmallVector<DenseArray<const bool>, 4> keeps_;
+  base::SmallVector<ResolvedSegments, 4> segments_;
 };
 
 }  // namespace headwise::masks

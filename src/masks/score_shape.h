@@ -2,7 +2,8 @@
 #pragma once
 
 #include <cstdint>
-#include <vector>
+
+#include "base/small_vector.h"
 
 namespace headwise::masks {
 
@@ -17,7 +18,7 @@ struct Sequence {
 };
 
 struct ScoreShape {
-  std::vector<Sequence> sequences;
+  base::SmallVector<Sequence> sequences;
   std::int64_t heads = 0;
   std::int64_t tail = 0;          // keys behind every sequence's own that no mask or bias touches
   std::int64_t query_rows = 0;    // extent of a dense array's query axis

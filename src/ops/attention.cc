@@ -101,6 +101,18 @@ AttentionDims checked_dims(const char* function, const AttentionInputs& inputs,
   return dims;
 }
 
+ops::PlanOptions plan_options(const AttentionOptions& options) {
+  return {.mask = options.mask,
+          .bias = options.bias,
+          .scale = options.scale,
+          .softcap = options.softcap,
+          .dropout = options.dropout.probability,
+          .dropout_seed = options.dropout.seed,
+          .sequence_ids = options.dropout.sequence_ids,
+          .packed = options.packed,
+          .unmasked_tail = options.unmasked_tail};
+}
+
 Shape output_shape(const AttentionDims& dims, const AttentionOptions& options, int rank) {
   return head_shape(options.layout, rank, dims.batch, dims.queries, dims.heads, dims.value_size);
 }
@@ -114,7 +126,7 @@ AttentionResult attention(const ConstView& query, const ConstView& key, const Co
   const AttentionDims dims = checked_dims(kFunction, inputs, options);
   const Shape shape = output_shape(dims, options, query.rank());
   ops::check_output(kFunction, options.out, shape, {inputs, options.mask, options.bias});
-  const AttentionPlan plan(kFunction, dims, options);
+  const AttentionPlan plan(kFunction, dims, plan_options(options));
 
   Lease lease(kFunction, options.context);
   ScratchPlan scratch;
@@ -145,7 +157,7 @@ AttentionGradients attention_backward(const AttentionInputs& inputs, const Atten
   const AttentionDims dims = checked_dims(kFunction, {query, key, value}, options);
   const Shape shape = output_shape(dims, options, query.rank());
   check_heads(kFunction, "output_gradient", output_gradient, shape);
-  const AttentionPlan plan(kFunction, dims, options);
+  const AttentionPlan plan(kFunction, dims, plan_options(options));
   const Shape rows = plan.row_shape(dims.heads, dims.queries, -1);
   check_heads(kFunction, "forward.row_reference", forward.row_reference, rows);
   check_heads(kFunction, "forward.row_sum", forward.row_sum, rows);

@@ -1,9 +1,11 @@
 #include "ops/attention_plan.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <limits>
 #include <numbers>
+#include <span>
 #include <string>
 
 #include "base/check.h"
@@ -50,7 +52,7 @@ void check_tail(std::string_view function, std::int64_t tail, std::int64_t keys)
 }
 
 ScoreShape packed_shape(std::string_view function, const AttentionDims& dims,
-                        const AttentionOptions& options) {
+                        const PlanOptions& options) {
   const auto& queries = options.packed->query;
   const auto& keys = options.packed->key.empty() ? queries : options.packed->key;
   check_packed(function, *options.packed, dims.queries, dims.keys);
@@ -69,18 +71,18 @@ ScoreShape packed_shape(std::string_view function, const AttentionDims& dims,
 }
 
 ScoreShape padded_shape(std::string_view function, const AttentionDims& dims,
-                        const AttentionOptions& options) {
+                        const PlanOptions& options) {
   check_tail(function, options.unmasked_tail, dims.keys);
   ScoreShape shape;
   shape.own_keys = dims.keys - options.unmasked_tail;
   require_room(dims.batch, sizeof(Sequence));
   shape.sequences.assign(static_cast<std::size_t>(dims.batch),
-                         {0, dims.queries, 0, 0, shape.own_keys});
+                         Sequence{0, dims.queries, 0, 0, shape.own_keys});
   return shape;
 }
 
 ScoreShape score_shape(std::string_view function, const AttentionDims& dims,
-                       const AttentionOptions& options) {
+                       const PlanOptions& options) {
   ScoreShape shape = options.packed ? packed_shape(function, dims, options)
                                     : padded_shape(function, dims, options);
   shape.heads = dims.heads;
@@ -90,7 +92,7 @@ ScoreShape score_shape(std::string_view function, const AttentionDims& dims,
 }
 
 kernels::ScoreRule score_rule(std::string_view function, const AttentionDims& dims,
-                              const AttentionOptions& options) {
+                              const PlanOptions& options) {
   // Heads without features have scores of 0 whatever the scale.
   const float usual =
       dims.key_size == 0 ? 1.0F : 1.0F / std::sqrt(static_cast<float>(dims.key_size));
@@ -111,16 +113,13 @@ kernels::ScoreRule score_rule(std::string_view function, const AttentionDims& di
   return {scale, softcap, plain ? factor : std::numbers::log2e_v<float>, !plain};
 }
 
-Dropout complete_dropout(std::string_view function, Dropout dropout, std::int64_t batch) {
-  if (!(dropout.probability >= 0.0F && dropout.probability < 1.0F)) {
+float checked_dropout(std::string_view function, const PlanOptions& options, std::int64_t batch) {
+  if (!(options.dropout >= 0.0F && options.dropout < 1.0F)) {
     base::fail(function, "options.dropout.probability", "a number in [0, 1)",
-               base::to_string(static_cast<double>(dropout.probability)));
+               base::to_string(static_cast<double>(options.dropout)));
   }
-  check_sequence_ids(function, "options.dropout.sequence_ids", dropout.sequence_ids, batch);
-  if (dropout.sequence_ids.empty()) {
-    for (std::int64_t b = 0; b < batch; ++b) dropout.sequence_ids.push_back(b);
-  }
-  return dropout;
+  check_sequence_ids(function, "options.dropout.sequence_ids", options.sequence_ids, batch);
+  return options.dropout;
 }
 
 }  // namespace
@@ -151,13 +150,15 @@ void check_sequence_ids(std::string_view function, std::string_view argument,
 }
 
 AttentionPlan::AttentionPlan(std::string_view function, const AttentionDims& dims_,
-                             const AttentionOptions& options)
+                             const PlanOptions& options)
     : dims(dims_),
       shape(score_shape(function, dims, options)),
       mask(function, options.mask, shape),
       bias(function, options.bias, shape),
       rule(score_rule(function, dims, options)),
-      dropout(complete_dropout(function, options.dropout, shape.batch())) {
+      dropout(checked_dropout(function, options, shape.batch())),
+      dropout_seed(options.dropout_seed),
+      sequence_ids(options.sequence_ids) {
   // Short enough to share out, long enough that a task's own numbers stay in its cache.
   constexpr std::int64_t most_rows = 256;
   std::int64_t chunks = 0;
@@ -191,22 +192,24 @@ std::int64_t AttentionPlan::row_index(std::int64_t sequence, std::int64_t head,
 }
 
 Shape AttentionPlan::row_shape(std::int64_t heads, std::int64_t rows, std::int64_t last) const {
-  std::vector<std::int64_t> extents;
-  if (dims.batched && !shape.packed) extents.push_back(dims.batch);
-  if (heads >= 0) extents.push_back(heads);
-  extents.push_back(rows);
-  if (last >= 0) extents.push_back(last);
-  return Shape(extents);
+  std::array<std::int64_t, 4> extents{};
+  std::size_t rank = 0;
+  if (dims.batched && !shape.packed) extents[rank++] = dims.batch;
+  if (heads >= 0) extents[rank++] = heads;
+  extents[rank++] = rows;
+  if (last >= 0) extents[rank++] = last;
+  return Shape(std::span(extents).first(rank));
 }
 
 kernels::DropoutTile AttentionPlan::dropout_tile(const masks::TileRange& range) const {
-  const auto id = dropout.sequence_ids[static_cast<std::size_t>(range.sequence)];
-  return {.seed = dropout.seed,
+  const auto id = sequence_ids.empty() ? range.sequence
+                                       : sequence_ids[static_cast<std::size_t>(range.sequence)];
+  return {.seed = dropout_seed,
           .sequence = static_cast<std::uint32_t>(id),
           .head = static_cast<std::uint32_t>(range.head),
           .first_query = static_cast<std::uint32_t>(mask.offset(range.sequence) + range.row),
           .first_key = static_cast<std::uint32_t>(range.key),
-          .probability = dropout.probability};
+          .probability = dropout};
 }
 
 double AttentionPlan::flops() const {

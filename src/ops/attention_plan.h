@@ -70,18 +70,35 @@ struct RowChunk {
   std::int64_t row_end = 0;
 };
 
+// What a plan needs of a call's options. Borrowed, and not copied: masks hold lists.
+struct PlanOptions {
+  const Mask& mask;
+  const std::vector<Bias>& bias;
+  std::optional<float> scale;
+  std::optional<float> softcap;
+  float dropout = 0.0F;
+  std::uint64_t dropout_seed = 0;
+  const std::vector<std::int64_t>& sequence_ids;  // empty: 0, 1, 2, …
+  const std::optional<PackedLengths>& packed;
+  std::int64_t unmasked_tail = 0;
+};
+
 struct AttentionPlan {
-  // Throws ArgumentError on behalf of `function`. Borrows the arrays of masks and biases.
-  AttentionPlan(std::string_view function, const AttentionDims& dims,
-                const AttentionOptions& options);
+  // Throws ArgumentError on behalf of `function`. Borrows the arrays of masks and biases, and the
+  // options' sequence ids.
+  AttentionPlan(std::string_view function, const AttentionDims& dims, const PlanOptions& options);
+  AttentionPlan(const AttentionPlan&) = delete;  // its parts refer to each other
+  AttentionPlan& operator=(const AttentionPlan&) = delete;
 
   AttentionDims dims;
   masks::ScoreShape shape;
   masks::ResolvedMask mask;
   masks::ResolvedBias bias;
   kernels::ScoreRule rule;
-  Dropout dropout;  // with an id for every sequence
-  std::vector<RowChunk> row_chunks;
+  float dropout;  // probability
+  std::uint64_t dropout_seed;
+  const std::vector<std::int64_t>& sequence_ids;
+  base::SmallVector<RowChunk> row_chunks;
 
   [[nodiscard]] std::int64_t group() const {  // query heads that read one key/value head
     return dims.kv_heads == 0 ? 0 : dims.heads / dims.kv_heads;

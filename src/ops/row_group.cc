@@ -217,7 +217,7 @@ void RowGroup::finish(const ScoreBlock& block, const ScoreBuffers& buffers) cons
 }
 
 void RowGroup::drop(const ScoreBlock& block, float* values) const {
-  if (plan_.dropout.probability <= 0.0F) return;
+  if (plan_.dropout <= 0.0F) return;
   for_each_segment([&](const RowSegment& segment) {
     const kernels::ScoreTile part{.values = values + segment.offset * block.tile.stride,
                                   .stride = block.tile.stride,

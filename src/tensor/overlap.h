@@ -5,8 +5,8 @@
 #include <cstdint>
 #include <cstdlib>
 #include <functional>
-#include <vector>
 
+#include "base/small_vector.h"
 #include "headwise/tensor.h"
 
 namespace headwise::tensor {
@@ -43,7 +43,7 @@ bool may_repeat_elements(const TensorView<T>& view) {
     std::int64_t step;
     std::int64_t extent;
   };
-  std::vector<Axis> axes;
+  base::SmallVector<Axis, 16> axes;
   for (int axis = 0; axis < view.rank(); ++axis) {
     if (view.extent(axis) > 1) axes.push_back({std::abs(view.stride(axis)), view.extent(axis)});
   }
