@@ -5,7 +5,7 @@ JOBS := $(shell nproc 2>/dev/null || echo 2)
 FRAMEWORK_PYTHON := .venv/bin/python
 CPP_FILES = find include src tests examples bench -name '*.h' -o -name '*.cc'
 
-.PHONY: help demo test bench lint format sanitize golden install clean release
+.PHONY: help demo test accuracy bench lint format sanitize golden install clean release
 
 help:  ## Show this list
 	@grep -E '^[a-z]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "make %-10s %s\n", $$1, $$2}'
@@ -16,6 +16,12 @@ demo: release  ## Build and run a tour of what Headwise computes
 test:  ## Build and run all tests, those of CPU targets also for ARM under an emulator
 	scripts/install.sh build test arm frameworks
 	scripts/run_tests.py dev arm64
+
+accuracy:  ## Print the error of all results against float64, beside that of a naive float32 run
+	scripts/install.sh build test
+	cmake --preset dev
+	cmake --build --preset dev --parallel $(JOBS) --target headwise_accuracy_test
+	HEADWISE_ACCURACY_TABLE=1 build/dev/tests/headwise_accuracy_test --gtest_brief=1
 
 bench:  ## Measure all against this machine's peak (BENCH=--quick: a look); build/bench/bench.svg
 	scripts/install.sh build bench

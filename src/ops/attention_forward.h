@@ -10,14 +10,14 @@ AttentionResult allocate_result(const AttentionPlan& plan);
 // From the row statistics that run() left.
 void fill_log_sum_exp(const runtime::Lease& lease, AttentionResult& result);
 
-// What is known about a block of keys.
-enum class BlockState : std::uint8_t { Unpacked, Finite, NotFinite };
-
 // Made before memory is reserved, run after it.
 //
 // Keys and values are packed into panels. A head with few rows is packed by the task that attends
 // it, block by block, while its numbers are in the cache; heads whose rows make several tasks are
 // packed before, once for all of them.
+//
+// Zero times a masked NaN is NaN. That is so rare that rows are attended as if it could not happen,
+// and once more with care if their output turns out not to be finite.
 class AttentionForward {
  public:
   AttentionForward(const AttentionPlan& plan, const runtime::Lease& lease,
@@ -29,7 +29,7 @@ class AttentionForward {
   struct Head;
   struct BlockCall;
   [[nodiscard]] Worker worker(const runtime::Lease& lease, int index) const;
-  [[nodiscard]] Head head(float* key_panels, float* value_panels, BlockState* states,
+  [[nodiscard]] Head head(float* key_panels, float* value_panels, bool* packed,
                           std::int64_t sequence, std::int64_t kv_head) const;
   [[nodiscard]] Head shared_head(const runtime::Lease& lease, std::int64_t sequence,
                                  std::int64_t kv_head) const;
@@ -37,14 +37,16 @@ class AttentionForward {
   void attend(const Worker& worker, const AttentionBuffers& buffers, const RowChunk& chunk,
               const Head& head) const;
   void attend_group(const Worker& worker, const AttentionBuffers& buffers, const Head& head,
-                    const RowGroup& group) const;
+                    const RowGroup& group, bool careful) const;
+  [[nodiscard]] bool values_in_place(const AttentionBuffers& buffers) const;
   [[nodiscard]] bool reads_unpacked(const AttentionBuffers& buffers, const RowChunk& chunk) const;
   void report(const runtime::Lease& lease, const AttentionBuffers& buffers) const;
   [[nodiscard]] kernels::RowCursor rows_ahead(const AttentionBuffers& buffers,
                                               std::int64_t task) const;
   void attend_block(const Worker& worker, const AttentionBuffers& buffers, const RowGroup& group,
                     const BlockCall& call) const;
-  void add_values(const Worker& worker, const ScoreBlock& scores, const BlockCall& call) const;
+  void add_values(const Worker& worker, const AttentionBuffers& buffers, const ScoreBlock& scores,
+                  const BlockCall& call) const;
   void add_unpacked_values(const Worker& worker, const AttentionBuffers& buffers,
                            const ScoreBlock& scores, const BlockCall& call) const;
 
@@ -56,7 +58,7 @@ class AttentionForward {
   std::int64_t slots_;       // blocks of a head that stay packed
   WorkerScratch scratch_;
   ScoreLayout scores_;
-  std::size_t key_panels_, value_panels_, states_;  // of a worker, or shared
+  std::size_t key_panels_, value_panels_, packed_;  // of a worker, or shared
   std::size_t query_, heads_, output_, inverse_, reference_, sum_, rescale_;
 };
 

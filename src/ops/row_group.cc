@@ -196,17 +196,24 @@ void RowGroup::score(const ScoreBlock& block, kernels::MatrixView queries,
   finish(block, buffers);
 }
 
+// Tile by tile: a key that no row of a tile attends may not reach the maxima of its rows.
 void RowGroup::score_unpacked(const ScoreBlock& block, kernels::MatrixView queries,
                               kernels::MatrixView keys, const ScoreBuffers& buffers) const {
   hide_maxima(rows_, buffers.row_max);
-  kernels_.gemm.multiply_few_rows({.rows = rows_,
-                                   .columns = block.tile.keys,
-                                   .depth = plan_.dims.key_size,
-                                   .a = queries,
-                                   .b = keys,
-                                   .scores = block.tile.values,
-                                   .score_stride = block.tile.stride,
-                                   .row_max = buffers.row_max});
+  for (std::int64_t t = 0; t < tiles_.count; ++t) {
+    const kernels::TileSpan span =
+        block.tile.spans == nullptr ? kernels::TileSpan{0, block.tile.keys} : block.tile.spans[t];
+    const std::int64_t row = tiles_.row(t);
+    kernels_.gemm.multiply_few_rows(
+        {.rows = tiles_.row(t + 1) - row,
+         .columns = span.end - span.begin,
+         .depth = plan_.dims.key_size,
+         .a = queries.from(row, 0),
+         .b = keys.from(span.begin, 0),
+         .scores = block.tile.values + row * block.tile.stride + span.begin,
+         .score_stride = block.tile.stride,
+         .row_max = buffers.row_max + row * kPanelWidth});
+  }
   finish(block, buffers);
 }
 

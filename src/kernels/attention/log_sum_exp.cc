@@ -7,10 +7,15 @@
 
 namespace headwise::kernels {
 
-float log_sum_exp(float reference, float sum) {
-  if (sum == 0.0F) return -std::numeric_limits<float>::infinity();
-  return static_cast<float>(static_cast<double>(reference) * std::numbers::ln2 +
-                            base::natural_log(static_cast<double>(sum)));
+void log_sum_exp(std::int64_t count, const float* references, const float* sums, float* logs) {
+  for (std::int64_t i = 0; i < count; ++i) {
+    const auto sum = static_cast<double>(sums[i]);
+    const double log = static_cast<double>(references[i]) * std::numbers::ln2 +
+                       base::natural_log_of_normal(sum);
+    // An empty row has a sum of 0; what is not finite passes.
+    const float empty = -std::numeric_limits<float>::infinity();
+    logs[i] = sums[i] == 0.0F ? empty : (sums[i] - sums[i] == 0.0F ? static_cast<float>(log) : sums[i]);
+  }
 }
 
 }  // namespace headwise::kernels

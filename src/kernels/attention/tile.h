@@ -80,7 +80,7 @@ struct TileKernels {
   void (*sigmoid)(std::int64_t count, float* values);  // in place
 };
 
-// Natural logarithm of Σ exp(score); −∞ for an empty row.
-float log_sum_exp(float reference, float sum);
+// Natural logarithm of Σ exp(score) of rows; −∞ for empty ones.
+void log_sum_exp(std::int64_t count, const float* references, const float* sums, float* logs);
 
 }  // namespace headwise::kernels
