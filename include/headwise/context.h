@@ -23,13 +23,13 @@ std::string_view default_target();
 
 // How a call was carried out. The words are for people.
 struct CallReport {
-  std::string_view target;            // of the kernels
-  std::string_view target_reason;     // the best of this CPU, or asked for
-  std::string_view attention;         // how K and V were read; empty: no attention in the call
+  std::string_view target;         // of the kernels
+  std::string_view target_reason;  // the best of this CPU, or asked for
+  std::string_view attention;      // how K and V were read; empty: no attention in the call
   std::string_view attention_reason;
   std::string_view threads_reason;
-  int threads = 0;       // that shared the work
-  int tile_rows = 0;     // of the register tile
+  int threads = 0;    // that shared the work
+  int tile_rows = 0;  // of the register tile
   int tile_columns = 0;
 
   [[nodiscard]] std::string to_string() const;
@@ -51,7 +51,7 @@ class Context {
   Context& operator=(const Context&) = delete;
 
   [[nodiscard]] int threads() const noexcept;
-  [[nodiscard]] std::string_view target() const noexcept;  // empty after a move
+  [[nodiscard]] std::string_view target() const noexcept;    // empty after a move
   [[nodiscard]] std::size_t scratch_bytes() const noexcept;  // held for the next call
 
   // Of the last call; all empty before the first.

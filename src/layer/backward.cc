@@ -127,8 +127,7 @@ class BackwardCall {
   // dx = dy·kernelᵀ (or dx += …).
   void add_input_gradient(const ops::ConstRows& dy, const Tensor& kernel,
                           const ops::MutableRows& dx, bool accumulate) const;
-  void set_weight_gradient(std::span<const ops::RowPair> pairs, Tensor& kernel,
-                           Tensor& bias) const;
+  void set_weight_gradient(std::span<const ops::RowPair> pairs, Tensor& kernel, Tensor& bias) const;
   void set_weight_gradient(const ops::ConstRows& x, const ops::ConstRows& dy, Tensor& kernel,
                            Tensor& bias) const;
   void through_key_projection(const KeySide& side) const;
@@ -181,7 +180,7 @@ void BackwardCall::through_output(const ops::ConstRows& d_output) const {
   const float* gated = saved_.heads.data();
   if (state_.config.use_gate) {
     ops::apply_gate(lease_, plan_.query_rows() * width, saved_.heads.data(), saved_.gate.data(),
-                        floats(scratch_.gated));
+                    floats(scratch_.gated));
     gated = floats(scratch_.gated);
   }
   set_weight_gradient(query_side(gated, width), d_output, gradients_.weights.output_kernel,
@@ -191,7 +190,7 @@ void BackwardCall::through_output(const ops::ConstRows& d_output) const {
 void BackwardCall::through_gate() const {
   if (!state_.config.use_gate) return;
   ops::gate_backward(lease_, plan_.query_rows() * plan_.widths.heads, saved_.heads.data(),
-                         saved_.gate.data(), floats(scratch_.heads), floats(scratch_.gate));
+                     saved_.gate.data(), floats(scratch_.heads), floats(scratch_.gate));
 }
 
 void BackwardCall::through_attention(const ops::AttentionBackward& pass,

@@ -132,11 +132,10 @@ void project_inputs(const Lease& lease, const LayerPlan& plan, const layer::Laye
     add(projection(query, w.gate_kernel, state.gate_panels, w.gate_bias,
                    query_side(a.gate, widths.heads)));
   }
-  plan.for_each_key_piece(
-      ops::rows_of(plan.inputs.key), a.key_raw, widths.key,
-      [&](const ops::ConstRows& in, const ops::MutableRows& out) {
-        add(projection(in, w.key_kernel, state.key_panels, w.key_bias, out));
-      });
+  plan.for_each_key_piece(ops::rows_of(plan.inputs.key), a.key_raw, widths.key,
+                          [&](const ops::ConstRows& in, const ops::MutableRows& out) {
+                            add(projection(in, w.key_kernel, state.key_panels, w.key_bias, out));
+                          });
   plan.for_each_key_piece(
       ops::rows_of(plan.inputs.value), a.value, widths.value,
       [&](const ops::ConstRows& in, const ops::MutableRows& out) {

@@ -14,8 +14,7 @@ namespace headwise::masks {
 class ResolvedBias {
  public:
   // Throws ArgumentError on behalf of `function`. Borrows the arrays.
-  ResolvedBias(std::string_view function, const std::vector<Bias>& biases,
-               const ScoreShape& shape);
+  ResolvedBias(std::string_view function, const std::vector<Bias>& biases, const ScoreShape& shape);
 
   [[nodiscard]] bool none() const { return parts_.empty(); }
 

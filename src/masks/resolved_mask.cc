@@ -48,11 +48,8 @@ void check_lengths(std::string_view function, const char* kind, const IndexView&
 
 }  // namespace
 
-ResolvedMask::ResolvedMask(std::string_view function, const Mask& mask,
-                           const ScoreShape& shape)
-    : shape_(shape),
-      left_(limit_or_unlimited(mask.left)),
-      right_(limit_or_unlimited(mask.right)) {
+ResolvedMask::ResolvedMask(std::string_view function, const Mask& mask, const ScoreShape& shape)
+    : shape_(shape), left_(limit_or_unlimited(mask.left)), right_(limit_or_unlimited(mask.right)) {
   check_window(function, "left", mask.left);
   check_window(function, "right", mask.right);
   resolve_lengths(function, mask);

@@ -65,7 +65,7 @@ class ResolvedMask {
   const ScoreShape& shape_;
   std::int64_t left_;  // kUnlimited where unsaid
   std::int64_t right_;
-  bool unlimited_ = true;  // no length, no window
+  bool unlimited_ = true;                         // no length, no window
   base::SmallVector<std::int64_t> offsets_;       // per sequence
   base::SmallVector<std::int64_t> key_limits_;    // per sequence: own keys that are there
   base::SmallVector<std::int64_t> query_limits_;  // per sequence

@@ -57,9 +57,9 @@ GradientTiles::Rows GradientTiles::open_rows(const Worker& worker, const Backwar
     float& sum = worker.inverse_sum[row];
     sum = sum == 0.0F ? 0.0F : 1.0F / sum;
   }
-  return {query_rows(group, buffers.query, plan_.dims.key_size, worker.query),
-          query_rows(group, buffers.output_gradient, plan_.dims.value_size,
-                     worker.output_gradient)};
+  return {
+      query_rows(group, buffers.query, plan_.dims.key_size, worker.query),
+      query_rows(group, buffers.output_gradient, plan_.dims.value_size, worker.output_gradient)};
 }
 
 ScoreBlock GradientTiles::compute(const Worker& worker, const RowGroup& group, const Rows& rows,
@@ -134,9 +134,8 @@ void AttentionBackward::run(const runtime::Lease& lease, const BackwardBuffers& 
   const std::int64_t tasks = chunks_ * plan_.shape.batch() * plan_.dims.kv_heads;
   auto* progress = lease.scratch<Progress>(progress_);
   for (std::int64_t task = 0; task < tasks; ++task) new (progress + task) Progress(0);
-  lease.parallel_for(tasks, [&](std::int64_t task, int index) {
-    differentiate(lease, buffers, task, index);
-  });
+  lease.parallel_for(
+      tasks, [&](std::int64_t task, int index) { differentiate(lease, buffers, task, index); });
 }
 
 void AttentionBackward::compute_delta(const runtime::Lease& lease,
@@ -145,20 +144,22 @@ void AttentionBackward::compute_delta(const runtime::Lease& lease,
   const auto chunks = static_cast<std::int64_t>(plan_.row_chunks.size());
   lease.parallel_for(chunks * plan_.dims.kv_heads, [&](std::int64_t task, int) {
     const RowChunk& chunk = plan_.row_chunks[static_cast<std::size_t>(task / plan_.dims.kv_heads)];
-    for_each_group(chunk.row, chunk.row_end, kMostRows, 1, [&](std::int64_t first,
-                                                               std::int64_t rows) {
-      const RowGroup group = tiles_.group(chunk.sequence, task % plan_.dims.kv_heads, first, rows);
-      group.for_each_segment([&](const RowSegment& segment) {
-        const std::int64_t begin =
-            plan_.shape.sequences[static_cast<std::size_t>(chunk.sequence)].query_begin;
-        const auto rows_of = [&](const ConstHeads& heads) {
-          return heads.head(chunk.sequence, begin + segment.row, segment.head);
-        };
-        kernels_.tile.row_dots(segment.count, plan_.dims.value_size, rows_of(buffers.output),
-                               rows_of(buffers.output_gradient),
-                               delta + plan_.row_index(chunk.sequence, segment.head, segment.row));
-      });
-    });
+    for_each_group(
+        chunk.row, chunk.row_end, kMostRows, 1, [&](std::int64_t first, std::int64_t rows) {
+          const RowGroup group =
+              tiles_.group(chunk.sequence, task % plan_.dims.kv_heads, first, rows);
+          group.for_each_segment([&](const RowSegment& segment) {
+            const std::int64_t begin =
+                plan_.shape.sequences[static_cast<std::size_t>(chunk.sequence)].query_begin;
+            const auto rows_of = [&](const ConstHeads& heads) {
+              return heads.head(chunk.sequence, begin + segment.row, segment.head);
+            };
+            kernels_.tile.row_dots(
+                segment.count, plan_.dims.value_size, rows_of(buffers.output),
+                rows_of(buffers.output_gradient),
+                delta + plan_.row_index(chunk.sequence, segment.head, segment.row));
+          });
+        });
   });
 }
 

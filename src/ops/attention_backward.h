@@ -46,8 +46,8 @@ class GradientTiles {
 
   struct Worker {
     ScoreBuffers scores;
-    float* gradient;  // dP, then dS
-    float* row_max;   // of nothing that is used
+    float* gradient;                 // dP, then dS
+    float* row_max;                  // of nothing that is used
     float *query, *output_gradient;  // gathered rows
     float *reference, *inverse_sum, *delta;
   };
@@ -95,8 +95,8 @@ class AttentionBackward {
   struct Chunk;
   using Progress = std::atomic<std::int64_t>;
   void compute_delta(const runtime::Lease& lease, const BackwardBuffers& buffers) const;
-  void differentiate(const runtime::Lease& lease, const BackwardBuffers& buffers,
-                     std::int64_t task, int index) const;
+  void differentiate(const runtime::Lease& lease, const BackwardBuffers& buffers, std::int64_t task,
+                     int index) const;
   // Returns whether all keys are finite.
   bool pack_keys(const Worker& worker, const BackwardBuffers& buffers, const Chunk& chunk) const;
   // Calls wait() before it adds to the query's gradient.

@@ -81,11 +81,11 @@ struct AttentionForward::Worker {
 struct AttentionForward::Head {
   std::int64_t sequence, kv_head;
   std::int64_t keys, blocks;
-  float* key_panels;                  // [slots][kKeyBlock / 16][dk][16]
-  float* value_panels;                // [slots][dv / 16][keys of the block][16]
-  std::int64_t key_slot, value_slot;  // numbers from block to block; 0: they share one place
-  bool* packed;           // whether a block is
-  bool unpacked = false;  // few rows: keys and values are read where they are
+  float* key_panels;                    // [slots][kKeyBlock / 16][dk][16]
+  float* value_panels;                  // [slots][dv / 16][keys of the block][16]
+  std::int64_t key_slot, value_slot;    // numbers from block to block; 0: they share one place
+  bool* packed;                         // whether a block is
+  bool unpacked = false;                // few rows: keys and values are read where they are
   kernels::RowCursor* ahead = nullptr;  // keys and values of the next head
 
   [[nodiscard]] std::int64_t block_end(std::int64_t block) const {
@@ -123,9 +123,8 @@ AttentionForward::AttentionForward(const AttentionPlan& plan, const runtime::Lea
   rescale_ = scratch_.add_floats(rows);
 
   // A chunk of one row group passes by every block once.
-  const bool once = std::all_of(plan.row_chunks.begin(), plan.row_chunks.end(), [&](const auto& c) {
-    return c.row_end - c.row <= group_rows_;
-  });
+  const bool once = std::all_of(plan.row_chunks.begin(), plan.row_chunks.end(),
+                                [&](const auto& c) { return c.row_end - c.row <= group_rows_; });
   slots_ = once && !shared_ ? 1 : blocks_;
   const std::int64_t key_numbers = slots_ * kernels::packed_size(dk, kKeyBlock);
   const std::int64_t value_numbers = slots_ * kernels::packed_size(kKeyBlock, dv);
@@ -154,9 +153,8 @@ AttentionForward::Worker AttentionForward::worker(const runtime::Lease& lease, i
           {floats(reference_), floats(sum_), floats(rescale_)}};
 }
 
-AttentionForward::Head AttentionForward::head(float* key_panels, float* value_panels,
-                                              bool* packed, std::int64_t sequence,
-                                              std::int64_t kv_head) const {
+AttentionForward::Head AttentionForward::head(float* key_panels, float* value_panels, bool* packed,
+                                              std::int64_t sequence, std::int64_t kv_head) const {
   const std::int64_t keys =
       plan_.shape.all_keys(plan_.shape.sequences[static_cast<std::size_t>(sequence)]);
   return {sequence,
@@ -275,17 +273,15 @@ bool AttentionForward::values_in_place(const AttentionBuffers& buffers) const {
 
 void AttentionForward::attend(const Worker& worker, const AttentionBuffers& buffers,
                               const RowChunk& chunk, const Head& head) const {
-  for_each_group(
-      chunk.row, chunk.row_end, kernels_.gemm.tile_rows, kGroupTiles,
-      [&](std::int64_t first, std::int64_t rows) {
-        const RowGroup group(plan_, kernels_, chunk.sequence, head.kv_head, first, rows);
-        attend_group(worker, buffers, head, group, false);
-      });
+  for_each_group(chunk.row, chunk.row_end, kernels_.gemm.tile_rows, kGroupTiles,
+                 [&](std::int64_t first, std::int64_t rows) {
+                   const RowGroup group(plan_, kernels_, chunk.sequence, head.kv_head, first, rows);
+                   attend_group(worker, buffers, head, group, false);
+                 });
 }
 
 void AttentionForward::attend_group(const Worker& worker, const AttentionBuffers& buffers,
-                                    const Head& head, const RowGroup& group,
-                                    bool careful) const {
+                                    const Head& head, const RowGroup& group, bool careful) const {
   const auto next_attended = [&](std::int64_t block) {
     while (block < head.blocks && !group.attends(block * kKeyBlock, head.block_end(block))) ++block;
     return block;

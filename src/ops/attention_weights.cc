@@ -150,8 +150,7 @@ void AttentionWeightsPass::run(const runtime::Lease& lease, const AttentionBuffe
                         scratch_.piece<float>(lease, index, inverse_sum_)};
     const std::int64_t sequence = task / heads_apart / blocks;
     const std::int64_t row = task / heads_apart % blocks * kTaskRows;
-    const std::int64_t queries =
-        plan_.shape.sequences[static_cast<std::size_t>(sequence)].queries;
+    const std::int64_t queries = plan_.shape.sequences[static_cast<std::size_t>(sequence)].queries;
     if (row >= queries) return;
     for (std::int64_t i = 0; i < heads_together; ++i) {
       visit_rows(worker, buffers,
@@ -175,8 +174,7 @@ bool AttentionWeightsPass::selected(const masks::TileRange& rows) const {
 }
 
 void AttentionWeightsPass::visit_rows(const Worker& worker, const AttentionBuffers& buffers,
-                                      const masks::TileRange& rows,
-                                      AttentionResult& result) const {
+                                      const masks::TileRange& rows, AttentionResult& result) const {
   if (!wants_every_head() && !selected(rows)) return;
   const std::int64_t queries =
       plan_.shape.sequences[static_cast<std::size_t>(rows.sequence)].queries;
@@ -206,8 +204,8 @@ void AttentionWeightsPass::visit_group(const Worker& worker, const AttentionBuff
     const auto matrix =
         key_rows(plan_, buffers.key, range.sequence, group.kv_head(), range.key).transposed();
     (void)kernels_.gemm.pack_panels(dk, range.keys(), matrix, worker.key_panels);
-    group.score(block, group.in_place(buffers.query),
-                kernels::packed_panels(worker.key_panels, dk), worker.scores);
+    group.score(block, group.in_place(buffers.query), kernels::packed_panels(worker.key_panels, dk),
+                worker.scores);
     note_masked(block, worker.scores.keep);
     kernels_.tile.probabilities(block.tile, plan_.rule.factor, worker.reference,
                                 worker.inverse_sum);

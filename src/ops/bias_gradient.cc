@@ -46,7 +46,8 @@ BiasGradient::BiasGradient(const AttentionPlan& plan, const std::vector<Bias>& b
       biases_(biases),
       tiles_(plan, kernels_, scratch_),
       key_panels_(scratch_.add_floats(kernels::packed_size(plan.dims.key_size, kBackwardKeys))),
-      value_panels_(scratch_.add_floats(kernels::packed_size(plan.dims.value_size, kBackwardKeys))) {
+      value_panels_(
+          scratch_.add_floats(kernels::packed_size(plan.dims.value_size, kBackwardKeys))) {
   scratch_.claim(scratch, lease.threads());
 }
 
@@ -80,9 +81,9 @@ void BiasGradient::add(const runtime::Lease& lease, const BackwardBuffers& buffe
     for (const Member& member : groups[static_cast<std::size_t>(task)]) {
       const auto& sequence = plan_.shape.sequences[static_cast<std::size_t>(member.sequence)];
       const std::int64_t kv_head = member.head / plan_.group();
-      const RowGroup group = tiles_.group(
-          member.sequence, kv_head,
-          member.head % plan_.group() * sequence.queries + member.row, member.rows);
+      const RowGroup group =
+          tiles_.group(member.sequence, kv_head,
+                       member.head % plan_.group() * sequence.queries + member.row, member.rows);
       const GradientTiles::Rows rows = tiles_.open_rows(worker, buffers, group, delta);
       const std::int64_t keys = plan_.shape.all_keys(sequence);
       for (std::int64_t key = 0; key < keys; key += kBackwardKeys) {
@@ -93,10 +94,10 @@ void BiasGradient::add(const runtime::Lease& lease, const BackwardBuffers& buffe
           (void)kernels_.gemm.pack_panels(features, key_end - key, matrix.transposed(), panels);
           return kernels::packed_panels(panels, features);
         };
-        const ScoreBlock block = tiles_.compute(
-            worker, group, rows,
-            {key, key_end, pack(buffers.key, dk, key_panels), pack(buffers.value, dv, value_panels)},
-            false);
+        const ScoreBlock block = tiles_.compute(worker, group, rows,
+                                                {key, key_end, pack(buffers.key, dk, key_panels),
+                                                 pack(buffers.value, dv, value_panels)},
+                                                false);
         clear_outside_spans(block.tile, kernels_.gemm.tile_rows, worker.gradient, 0.0F);
         for (std::int64_t row = 0; row < member.rows; ++row) {
           float* to = gradient.row(plan_.shape, member.sequence, member.head, member.row + row);

@@ -36,7 +36,8 @@ struct LinearTasks {
     }
     const std::int64_t panels = kernels::panel_count(call.w.columns);
     row_blocks = base::divide_up(x.inner, kRowBlock);
-    const std::int64_t wanted = base::divide_up(kTasksWanted, std::max<std::int64_t>(1, x.outer * row_blocks));
+    const std::int64_t wanted =
+        base::divide_up(kTasksWanted, std::max<std::int64_t>(1, x.outer * row_blocks));
     column_blocks = std::clamp<std::int64_t>(panels * kPanelWidth / kLeastColumns, 1, wanted);
     panels_per_block = base::divide_up(panels, column_blocks);
     // Whole pairs of panels, which the widest register tile spans.
@@ -52,8 +53,7 @@ struct LinearTasks {
 
 void run_task(const kernels::Kernels& kernels, const LinearCall& call, const LinearTasks& tasks,
               std::int64_t task) {
-  const std::int64_t column =
-      task % tasks.column_blocks * tasks.panels_per_block * kPanelWidth;
+  const std::int64_t column = task % tasks.column_blocks * tasks.panels_per_block * kPanelWidth;
   const std::int64_t block = task / tasks.column_blocks % tasks.row_blocks;
   const std::int64_t outer = task / tasks.column_blocks / tasks.row_blocks;
   // Equal shares: 97 rows are 49 and 48, not 96 and 1.
@@ -99,8 +99,7 @@ void linear(const runtime::Lease& lease, std::span<const LinearCall> calls) {
 }
 
 std::int64_t linear_gradient_scratch() {
-  return kernels::packed_size(kGradientRows, kGradientColumns) +
-         kGradientRows * kGradientInputs;
+  return kernels::packed_size(kGradientRows, kGradientColumns) + kGradientRows * kGradientInputs;
 }
 
 namespace {
@@ -137,8 +136,9 @@ bool sum_gradient(const kernels::Kernels& kernels, const LinearGradientCall& cal
                                .a = {x_rows, 1, share.inputs},
                                .b = kernels::packed_panels(dy_panels, rows),
                                .c = gradient,
-                               .start = started ? kernels::MatrixView{gradient.data, call.outputs, 1}
-                                                : kernels::MatrixView{},
+                               .start = started
+                                            ? kernels::MatrixView{gradient.data, call.outputs, 1}
+                                            : kernels::MatrixView{},
                                .zero_annihilates = zero_annihilates});
         started = true;
       }

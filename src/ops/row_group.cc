@@ -142,8 +142,7 @@ void RowGroup::set_bias(ScoreBlock& block, std::int64_t key_end,
                      key_end <= shape().keys && block.tile.keys % kPanelWidth == 0;
   if (only != nullptr && whole && only->key_stride == 1) {
     const std::int64_t head = kv_head_ * plan_.group() + first_ / queries_;
-    block.extras.bias =
-        only->row(plan_.shape, sequence_, head, first_ % queries_) + block.key;
+    block.extras.bias = only->row(plan_.shape, sequence_, head, first_ % queries_) + block.key;
     block.extras.bias_stride = only->query_stride;
     return;
   }

@@ -83,8 +83,7 @@ std::string CallReport::to_string() const {
 }
 
 Context::Context() : Context(std::min(available_cpus(), kMaxThreads)) {}
-Context::Context(int threads)
-    : state_(make_state(threads)) {}
+Context::Context(int threads) : state_(make_state(threads)) {}
 Context::Context(int threads, std::string_view target)
     : state_(std::make_unique<runtime::ContextState>(checked_threads(threads),
                                                      checked_target("Context", "target", target),
@@ -162,9 +161,9 @@ void Lease::reserve(const ScratchPlan& plan, double flops) {
                     .target_reason = state_->target_reason,
                     .attention = {},
                     .attention_reason = {},
-                    .threads_reason = threaded_                        ? "all of the context"
+                    .threads_reason = threaded_                     ? "all of the context"
                                       : state_->pool.threads() == 1 ? "the context has no more"
-                                                                       : "too little work to share",
+                                                                    : "too little work to share",
                     .threads = threaded_ ? state_->pool.threads() : 1,
                     .tile_rows = static_cast<int>(gemm.tile_rows),
                     .tile_columns = static_cast<int>(gemm.tile_columns)};

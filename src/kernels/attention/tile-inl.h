@@ -89,7 +89,8 @@ void finish_scores(const ScoreTile& tile, const ScoreRule& rule, const ScoreExtr
           }
         }
         if (extras.keep != nullptr) {
-          score = hn::IfThenElse(kept_lanes(extras.keep + row * extras.keep_stride + key), score, hidden);
+          score = hn::IfThenElse(kept_lanes(extras.keep + row * extras.keep_stride + key), score,
+                                 hidden);
         }
         largest[j] = hn::Max(score, largest[j]);
         hn::StoreU(score, kTag, scores + key);
@@ -131,8 +132,8 @@ HWY_INLINE void move_references(const float* row_max, float factor, float* refer
                                 float* rescale) {
   const Quad quad;
   const hn::RebindToSigned<Quad> ints;
-  const auto largest = fold_lanes(
-      row_max, [](QuadVector a, QuadVector b) HWY_ATTR { return hn::Max(a, b); });
+  const auto largest =
+      fold_lanes(row_max, [](QuadVector a, QuadVector b) HWY_ATTR { return hn::Max(a, b); });
   const auto before = hn::LoadU(quad, reference);
   const auto wanted = hn::Ceil(hn::Mul(largest, hn::Set(quad, factor)));
   const auto now = hn::IfThenElse(hn::Gt(wanted, before), wanted, before);
@@ -187,8 +188,8 @@ void online_softmax(const ScoreTile& tile, float factor, const float* row_max,
   const auto fold = [&](std::int64_t first) HWY_ATTR {
     const auto added =
         fold_lanes(lanes, [](QuadVector a, QuadVector b) HWY_ATTR { return hn::Add(a, b); });
-    const auto before = hn::Mul(hn::LoadU(quad, rows.sum + first),
-                                hn::LoadU(quad, rows.rescale + first));
+    const auto before =
+        hn::Mul(hn::LoadU(quad, rows.sum + first), hn::LoadU(quad, rows.rescale + first));
     hn::StoreU(hn::Add(before, added), quad, rows.sum + first);
     std::fill_n(lanes, 4 * kPanelWidth, 0.0F);
     pending = 0;
@@ -327,9 +328,8 @@ void row_dots(std::int64_t rows, std::int64_t columns, MatrixView x, MatrixView 
     std::int64_t i = 0;
     if (a.column_stride == 1 && b.column_stride == 1) {
       for (; i + 4 <= columns; i += 4) {
-        const auto at = [&](const float* p) HWY_ATTR {
-          return hn::PromoteTo(pair, hn::LoadU(floats, p));
-        };
+        const auto at = [&](const float* p)
+                            HWY_ATTR { return hn::PromoteTo(pair, hn::LoadU(floats, p)); };
         even = hn::MulAdd(at(a.data + i), at(b.data + i), even);
         odd = hn::MulAdd(at(a.data + i + 2), at(b.data + i + 2), odd);
       }
@@ -356,8 +356,8 @@ void sigmoid(std::int64_t count, float* values) {
   std::copy_n(rest, count - i, values + i);
 }
 
-constexpr TileKernels kTileKernels{finish_scores, online_softmax, probabilities, drop,
-                                   score_gradient, row_dots, sigmoid};
+constexpr TileKernels kTileKernels{finish_scores,  online_softmax, probabilities, drop,
+                                   score_gradient, row_dots,       sigmoid};
 
 }  // namespace headwise::kernels::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();

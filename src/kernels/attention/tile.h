@@ -72,8 +72,8 @@ struct TileKernels {
   // Zeroes dropped places and scales the others by 1/(1−p).
   void (*drop)(const ScoreTile& tile, const DropoutTile& dropout);
   // dP → dS = scale · [slope ∘] P ∘ (dP − delta); 0 where P is 0, whatever dP holds there.
-  void (*score_gradient)(const ScoreTile& gradient, const float* probabilities,
-                         const float* slope, const float* delta, float scale);
+  void (*score_gradient)(const ScoreTile& gradient, const float* probabilities, const float* slope,
+                         const float* delta, float scale);
   // Σ x∘y of every row, summed in double.
   void (*row_dots)(std::int64_t rows, std::int64_t columns, MatrixView x, MatrixView y,
                    float* dots);

@@ -152,7 +152,7 @@ void sigmoid(std::int64_t count, float* values) {
 
 }  // namespace
 
-const TileKernels kTileKernels{finish_scores, online_softmax, probabilities, drop,
-                               score_gradient, row_dots, sigmoid};
+const TileKernels kTileKernels{finish_scores,  online_softmax, probabilities, drop,
+                               score_gradient, row_dots,       sigmoid};
 
 }  // namespace headwise::kernels::reference

@@ -77,8 +77,7 @@ HWY_INLINE void multiply_add_step(const float* HWY_RESTRICT a, std::int64_t a_ro
   FloatVector columns[Panels * kPanelVectors];
 #pragma GCC unroll 16
   for (int j = 0; j < Panels * kPanelVectors; ++j) {
-    columns[j] =
-        hn::LoadU(kTag, b + (j / kPanelVectors) * b_panel + (j % kPanelVectors) * kLanes);
+    columns[j] = hn::LoadU(kTag, b + (j / kPanelVectors) * b_panel + (j % kPanelVectors) * kLanes);
   }
 #pragma GCC unroll 16
   for (int i = 0; i < Rows; ++i) {
@@ -326,8 +325,8 @@ struct ScoreTiles {
       const MutableMatrix scores{p.scores + row * p.score_stride + at.column, p.score_stride, 1};
       store_tile<Rows, Panels>(scores, Panels * kPanelWidth, sums);
       const TileSpan span = span_of(p.columns_of_tile, tile, p.columns);
-      raise_maxima(p.row_max + row * kPanelWidth,
-                   {span.begin - at.column, span.end - at.column}, sums);
+      raise_maxima(p.row_max + row * kPanelWidth, {span.begin - at.column, span.end - at.column},
+                   sums);
     }
   }
 
@@ -353,8 +352,7 @@ struct ScoreTiles {
         FloatVector largest = hn::Load(kTag, lanes);
 #pragma GCC unroll 4
         for (int panel = 0; panel < Panels; ++panel) {
-          if (Panels > 1 &&
-              (panel * kPanelWidth < span.begin || panel * kPanelWidth >= span.end)) {
+          if (Panels > 1 && (panel * kPanelWidth < span.begin || panel * kPanelWidth >= span.end)) {
             continue;
           }
           largest = hn::Max(sums[i][panel * kPanelVectors + j], largest);
@@ -403,9 +401,7 @@ class FiniteCheck {
   FiniteCheck() : spoilt_(hn::Zero(kTag)) {}
   // x·0 is 0 for finite x and NaN otherwise: cheaper to collect than a test each.
   HWY_INLINE void note(FloatVector v) { spoilt_ = hn::MulAdd(v, hn::Zero(kTag), spoilt_); }
-  HWY_INLINE bool passed() const {
-    return hn::AllTrue(kTag, hn::Eq(spoilt_, hn::Zero(kTag)));
-  }
+  HWY_INLINE bool passed() const { return hn::AllTrue(kTag, hn::Eq(spoilt_, hn::Zero(kTag))); }
 
  private:
   FloatVector spoilt_;
@@ -455,7 +451,8 @@ HWY_INLINE void pack_slowly(std::int64_t depth, std::int64_t width, MatrixView b
 // transposed in registers.
 bool pack_panels(std::int64_t depth, std::int64_t columns, MatrixView b, float* panels) {
   FiniteCheck check;
-  for (std::int64_t column = 0; column < columns; column += kPanelWidth, panels += depth * kPanelWidth) {
+  for (std::int64_t column = 0; column < columns;
+       column += kPanelWidth, panels += depth * kPanelWidth) {
     const std::int64_t width = std::min(kPanelWidth, columns - column);
     const float* from = b.data + column * b.column_stride;
     std::int64_t k = 0;
@@ -522,8 +519,7 @@ HWY_INLINE void score_keys(const FewRowsProduct& p, std::int64_t row, std::int64
     for (std::int64_t step = k; step < line_end; ++step) {
 #pragma GCC unroll 16
       for (int i = 0; i < Rows; ++i) {
-        const FloatVector factor =
-            hn::Set(kTag, a[i * p.a.row_stride + step * p.a.column_stride]);
+        const FloatVector factor = hn::Set(kTag, a[i * p.a.row_stride + step * p.a.column_stride]);
 #pragma GCC unroll 8
         for (int j = 0; j < Vectors; ++j) {
           const FloatVector column = hn::Load(kTag, columns[step - k] + j * kLanes);
@@ -595,8 +591,8 @@ void multiply_few_rows(const FewRowsProduct& p) {
   if (p.rows - row == 1) score_rows<1>(p, row);
 }
 
-constexpr GemmKernels kGemmKernels{kTileRows, kWidePanels * kPanelWidth, pack_panels, multiply, multiply_scores,
-                                   multiply_few_rows};
+constexpr GemmKernels kGemmKernels{kTileRows, kWidePanels* kPanelWidth, pack_panels,
+                                   multiply,  multiply_scores,          multiply_few_rows};
 
 }  // namespace headwise::kernels::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();

@@ -39,8 +39,8 @@ bool pack_panels(std::int64_t depth, std::int64_t columns, MatrixView b, float* 
 
 void multiply(const Product& p) {
   for (std::int64_t i = 0; i < p.rows; ++i) {
-    const TileSpan depth = p.depth_of_tile == nullptr ? TileSpan{0, p.depth}
-                                                      : p.depth_of_tile[tile_of(i, p.rows)];
+    const TileSpan depth =
+        p.depth_of_tile == nullptr ? TileSpan{0, p.depth} : p.depth_of_tile[tile_of(i, p.rows)];
     for (std::int64_t j = 0; j < p.columns; ++j) {
       float sum = p.start.data == nullptr ? 0.0F : p.start(i, j);
       if (p.start.data != nullptr && p.row_before != nullptr) sum *= p.row_before[i];
@@ -89,7 +89,7 @@ void multiply_few_rows(const FewRowsProduct& p) {
 
 }  // namespace
 
-const GemmKernels kGemmKernels{kTileRows, 1, pack_panels, multiply, multiply_scores,
+const GemmKernels kGemmKernels{kTileRows,        1, pack_panels, multiply, multiply_scores,
                                multiply_few_rows};
 
 }  // namespace headwise::kernels::reference
