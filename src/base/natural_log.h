@@ -14,11 +14,11 @@ namespace headwise::base {
 inline double natural_log_of_normal(double x) {
   constexpr std::uint64_t kMantissa = (std::uint64_t{1} << 52U) - 1;
   const auto bits = std::bit_cast<std::uint64_t>(x);
-  const double scaled = std::bit_cast<double>((bits & kMantissa) | (std::uint64_t{1023} << 52U));
+  const auto scaled = std::bit_cast<double>((bits & kMantissa) | (std::uint64_t{1023} << 52U));
   const bool high = scaled > std::numbers::sqrt2;
   const double m = high ? 0.5 * scaled : scaled;
   // The biased exponent as the low bits of 2^52 + it: a conversion that vectors have.
-  const double biased = std::bit_cast<double>((bits >> 52U) | (std::uint64_t{1075} << 52U));
+  const auto biased = std::bit_cast<double>((bits >> 52U) | (std::uint64_t{1075} << 52U));
   const double exponent = biased - (0x1p52 + 1023.0) + (high ? 1.0 : 0.0);
   const double z = (m - 1.0) / (m + 1.0);
   const double s = z * z;

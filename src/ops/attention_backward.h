@@ -69,8 +69,8 @@ class GradientTiles {
   };
   // Leaves P in worker.scores.scores and dS·scale in worker.gradient (`scale` 1 for the gradient of
   // the scores themselves).
-  ScoreBlock compute(const Worker& worker, const RowGroup& group, const Rows& rows,
-                     const Keys& keys, bool of_products) const;
+  [[nodiscard]] ScoreBlock compute(const Worker& worker, const RowGroup& group, const Rows& rows,
+                                   const Keys& keys, bool of_products) const;
 
  private:
   const AttentionPlan& plan_;
@@ -98,7 +98,8 @@ class AttentionBackward {
   void differentiate(const runtime::Lease& lease, const BackwardBuffers& buffers, std::int64_t task,
                      int index) const;
   // Returns whether all keys are finite.
-  bool pack_keys(const Worker& worker, const BackwardBuffers& buffers, const Chunk& chunk) const;
+  [[nodiscard]] bool pack_keys(const Worker& worker, const BackwardBuffers& buffers,
+                               const Chunk& chunk) const;
   // Calls wait() before it adds to the query's gradient.
   template <typename Wait>
   void visit_rows(const Worker& worker, const BackwardBuffers& buffers, const Chunk& chunk,

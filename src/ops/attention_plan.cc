@@ -108,7 +108,7 @@ kernels::ScoreRule score_rule(std::string_view function, const AttentionDims& di
   }
   // With a positive scale alone, one factor makes exponents of raw products. Where it would be too
   // small or large for that, scores are finished first.
-  const float factor = static_cast<float>(static_cast<double>(scale) * std::numbers::log2e);
+  const auto factor = static_cast<float>(static_cast<double>(scale) * std::numbers::log2e);
   const bool plain =
       !options.softcap && options.bias.empty() && factor > 0x1p-60F && factor < 0x1p60F;
   return {scale, softcap, plain ? factor : std::numbers::log2e_v<float>, !plain};

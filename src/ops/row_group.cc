@@ -222,6 +222,7 @@ void RowGroup::finish(const ScoreBlock& block, const ScoreBuffers& buffers) cons
   }
 }
 
+// NOLINTNEXTLINE(readability-non-const-parameter): the kernel writes to them
 void RowGroup::drop(const ScoreBlock& block, float* values) const {
   if (plan_.dropout <= 0.0F) return;
   for_each_segment([&](const RowSegment& segment) {

@@ -161,8 +161,7 @@ HWY_INLINE void weigh_row(float* scores, std::int64_t begin, std::int64_t end, f
   const VectorWeightRule rule{WeightRule(factor, reference)};
   const FloatVector scale = hn::Set(kTag, times);
   FloatVector sums[kPanelVectors];
-#pragma GCC unroll 4
-  for (int j = 0; j < kPanelVectors; ++j) sums[j] = hn::Zero(kTag);
+  for (auto& lane_sums : sums) lane_sums = hn::Zero(kTag);
   for (std::int64_t key = begin; key < end; key += kPanelWidth) {
 #pragma GCC unroll 4
     for (int j = 0; j < kPanelVectors; ++j) {
@@ -229,10 +228,10 @@ class PanelPhilox {
       high += 0xBB67AE85U;
     }
     // Blocks of 128 bits hold counters b and b + blocks, so that the words come out in order.
-    constexpr int kBlocks = kLanes / 4;
-    for (int block = 0; block < kBlocks; ++block) {
-      order_[2 * block] = static_cast<std::uint64_t>(block);
-      order_[2 * block + 1] = static_cast<std::uint64_t>(block + kBlocks);
+    constexpr std::uint64_t kBlocks = kLanes / 4;
+    for (std::uint64_t block = 0; block < kBlocks; ++block) {
+      order_[2 * block] = block;
+      order_[2 * block + 1] = block + kBlocks;
     }
   }
 

@@ -46,10 +46,8 @@ constexpr int kAccumulators = 8;
 // of multiply-adds are needed to hide the latency of one.
 constexpr int panels_beside(int rows) {
   int panels = kWidePanels;
-  while (panels < 4 && rows * panels * kPanelVectors < 8 &&
-         2 * rows * panels * kPanelVectors <= kAccumulators) {
-    panels *= 2;
-  }
+  const auto sums = [&] { return kPanelVectors * rows * panels; };
+  while (panels < 4 && sums() < 8 && 2 * sums() <= kAccumulators) panels *= 2;
   return panels;
 }
 
@@ -67,14 +65,14 @@ struct TileOperands {
 };
 
 template <int Rows, int Panels>
-using Accumulators = FloatVector[Rows][Panels * kPanelVectors];
+using Accumulators = FloatVector[extent(Rows)][extent(Panels * kPanelVectors)];
 
 // One step of the inner loop.
 template <int Rows, int Panels>
 HWY_INLINE void multiply_add_step(const float* HWY_RESTRICT a, std::int64_t a_row,
                                   const float* HWY_RESTRICT b, std::int64_t b_panel,
                                   Accumulators<Rows, Panels>& sums) {
-  FloatVector columns[Panels * kPanelVectors];
+  FloatVector columns[extent(Panels * kPanelVectors)];
 #pragma GCC unroll 16
   for (int j = 0; j < Panels * kPanelVectors; ++j) {
     columns[j] = hn::LoadU(kTag, b + (j / kPanelVectors) * b_panel + (j % kPanelVectors) * kLanes);
@@ -183,7 +181,7 @@ HWY_INLINE void load_tile(const MatrixView& c, std::int64_t columns,
     }
     return;
   }
-  HWY_ALIGN float buffer[Rows * kWidth] = {};
+  HWY_ALIGN float buffer[extent(Rows * kWidth)] = {};
   for (int i = 0; i < Rows; ++i) {
     for (std::int64_t j = 0; j < std::min(columns, kWidth); ++j) buffer[i * kWidth + j] = c(i, j);
   }
@@ -210,7 +208,7 @@ HWY_INLINE void store_tile(const MutableMatrix& c, std::int64_t columns,
     }
     return;
   }
-  HWY_ALIGN float buffer[Rows * kWidth];
+  HWY_ALIGN float buffer[extent(Rows * kWidth)];
 #pragma GCC unroll 16
   for (int i = 0; i < Rows; ++i) {
 #pragma GCC unroll 16
@@ -237,7 +235,7 @@ template <int Rows, int Panels>
 HWY_INLINE void add_bias(const float* bias, std::int64_t columns,
                          Accumulators<Rows, Panels>& sums) {
   constexpr std::int64_t kWidth = Panels * kPanelWidth;
-  HWY_ALIGN float padded[kWidth] = {};
+  HWY_ALIGN float padded[extent(kWidth)] = {};
   if (columns < kWidth) bias = std::copy_n(bias, columns, padded) - columns;
 #pragma GCC unroll 16
   for (int j = 0; j < Panels * kPanelVectors; ++j) {
@@ -413,8 +411,8 @@ HWY_INLINE auto load_blocks(const float* from, std::int64_t stride) {
   if constexpr (Blocks == 1) {
     return hn::LoadU(hn::FixedTag<float, 4>(), from);
   } else {
-    const hn::FixedTag<float, 4 * Blocks> tag;
-    return hn::Combine(tag, load_blocks<Blocks / 2>(from + 2 * Blocks * stride, stride),
+    const hn::FixedTag<float, extent(4 * std::int64_t{Blocks})> tag;
+    return hn::Combine(tag, load_blocks<Blocks / 2>(from + stride * 2 * Blocks, stride),
                        load_blocks<Blocks / 2>(from, stride));
   }
 }
@@ -469,12 +467,12 @@ bool pack_panels(std::int64_t depth, std::int64_t columns, MatrixView b, float* 
       for (; k + 4 <= depth; k += 4) {
 #pragma GCC unroll 4
         for (int j = 0; j < kPanelVectors; ++j) {
-          const Columns columns =
+          const Columns four =
               load_columns(from + k + j * kLanes * b.column_stride, b.column_stride);
 #pragma GCC unroll 4
           for (int i = 0; i < 4; ++i) {
-            check.note(columns.column[i]);
-            hn::Store(columns.column[i], kTag, panels + (k + i) * kPanelWidth + j * kLanes);
+            check.note(four.column[i]);
+            hn::Store(four.column[i], kTag, panels + (k + i) * kPanelWidth + j * kLanes);
           }
         }
       }
@@ -490,7 +488,7 @@ HWY_INLINE void score_keys(const FewRowsProduct& p, std::int64_t row, std::int64
   const float* a = p.a.data + row * p.a.row_stride;
   const float* keys = p.b.data + key * p.b.row_stride;
   constexpr std::int64_t kAhead = 32;  // keys
-  FloatVector sums[Rows][Vectors];
+  FloatVector sums[extent(Rows)][extent(Vectors)];
 #pragma GCC unroll 16
   for (int i = 0; i < Rows; ++i) {
 #pragma GCC unroll 8
@@ -503,7 +501,7 @@ HWY_INLINE void score_keys(const FewRowsProduct& p, std::int64_t row, std::int64
     const std::int64_t line_end = std::min(k + kPanelWidth, p.depth / 4 * 4);
     // Columns go through memory that stays in the first cache: kept in registers, they would leave
     // too few of those for the sums of several rows.
-    HWY_ALIGN float columns[kPanelWidth][Vectors * kLanes];
+    HWY_ALIGN float columns[kPanelWidth][extent(Vectors * kLanes)];
 #pragma GCC unroll 8
     for (int j = 0; j < Vectors; ++j) {
       const float* rows = keys + j * kLanes * p.b.row_stride;
@@ -532,7 +530,7 @@ HWY_INLINE void score_keys(const FewRowsProduct& p, std::int64_t row, std::int64
   for (; k < p.depth; ++k) {
 #pragma GCC unroll 8
     for (int j = 0; j < Vectors; ++j) {
-      HWY_ALIGN float column[kLanes];
+      HWY_ALIGN float column[extent(kLanes)];
       for (int lane = 0; lane < kLanes; ++lane) {
         column[lane] = keys[(j * kLanes + lane) * p.b.row_stride + k];
       }
@@ -558,7 +556,7 @@ HWY_INLINE void score_keys(const FewRowsProduct& p, std::int64_t row, std::int64
 template <int Rows>
 void score_rows(const FewRowsProduct& p, std::int64_t row) {
   // Four chains of multiply-adds at least, to hide the latency of one.
-  constexpr int kVectors = Rows * kPanelVectors >= 4 ? kPanelVectors : 4;
+  constexpr int kVectors = Rows * kPanelVectors >= 4 ? int{kPanelVectors} : 4;
   constexpr std::int64_t kKeys = kVectors * kLanes;
   std::int64_t key = 0;
   for (; key + kKeys <= p.columns; key += kKeys) score_keys<Rows, kVectors>(p, row, key);

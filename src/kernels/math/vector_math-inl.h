@@ -9,6 +9,7 @@
 #endif
 
 #include <cstddef>
+#include <cstdint>
 
 #include <hwy/highway.h>
 
@@ -25,8 +26,11 @@ using FloatTag = hn::CappedTag<float, kPanelWidth>;
 using FloatVector = hn::Vec<FloatTag>;
 using IntTag = hn::RebindToSigned<FloatTag>;
 constexpr FloatTag kTag;
-constexpr int kLanes = static_cast<int>(hn::MaxLanes(kTag));
-constexpr int kPanelVectors = static_cast<int>(kPanelWidth) / kLanes;
+constexpr std::int64_t kLanes = hn::MaxLanes(kTag);
+constexpr std::int64_t kPanelVectors = kPanelWidth / kLanes;
+
+// Of an array.
+constexpr std::size_t extent(std::int64_t count) { return static_cast<std::size_t>(count); }
 
 HWY_INLINE FloatVector power_of_two(FloatVector rounded) {
   return hn::BitCast(kTag, hn::ShiftLeft<23>(hn::BitCast(IntTag(), rounded)));
@@ -36,8 +40,8 @@ template <std::size_t Count>
 HWY_INLINE FloatVector polynomial(const float (&coefficients)[Count], FloatVector r) {
   FloatVector sum = hn::Set(kTag, coefficients[Count - 1]);
 #pragma GCC unroll 8
-  for (std::size_t i = Count - 1; i-- > 0;) {
-    sum = hn::MulAdd(sum, r, hn::Set(kTag, coefficients[i]));
+  for (std::size_t i = 1; i < Count; ++i) {
+    sum = hn::MulAdd(sum, r, hn::Set(kTag, coefficients[Count - 1 - i]));
   }
   return sum;
 }
