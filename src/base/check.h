@@ -2,7 +2,6 @@
 #pragma once
 
 #include <cstdint>
-#include <limits>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -27,12 +26,6 @@ inline std::optional<std::int64_t> checked_add(std::int64_t a, std::int64_t b) {
   if (__builtin_add_overflow(a, b, &sum)) return std::nullopt;
   return sum;
 }
-// The largest number there is in place of a product that does not fit; no memory has room for it.
-inline std::int64_t saturating_product(std::int64_t a, std::int64_t b) {
-  return checked_multiply(a, b).value_or(std::numeric_limits<std::int64_t>::max());
-}
-
 inline std::int64_t divide_up(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
-inline std::int64_t round_up(std::int64_t a, std::int64_t b) { return divide_up(a, b) * b; }
 
 }  // namespace headwise::base

@@ -200,8 +200,6 @@ void BackwardCall::through_attention(const ops::AttentionBackward& pass,
   float* d_key = floats(scratch_.key);
   float* d_value = floats(scratch_.value);
   std::fill_n(d_query, plan_.query_rows() * widths.query, 0.0F);
-  std::fill_n(d_key, plan_.stored_keys() * widths.key, 0.0F);
-  std::fill_n(d_value, plan_.stored_keys() * widths.value, 0.0F);
   const ops::BackwardBuffers buffers{
       .query = plan_.query_heads(saved_.query.data(), widths.query),
       .key = plan_.key_heads(saved_.key.data(), widths.key),

@@ -185,6 +185,17 @@ KeyRange ResolvedMask::row_range(std::int64_t sequence, std::int64_t query) cons
   return begin < end ? KeyRange{begin, end} : KeyRange{};
 }
 
+KeyRange ResolvedMask::sequence_range(std::int64_t sequence) const {
+  const std::int64_t limit = key_limits_[static_cast<std::size_t>(sequence)];
+  const std::int64_t queries = query_limits_[static_cast<std::size_t>(sequence)];
+  if (queries == 0) return {};
+  // Ranges move on with the rows.
+  const std::int64_t first = offset(sequence);
+  const std::int64_t begin = std::clamp<std::int64_t>(first - left_, 0, limit);
+  const std::int64_t end = std::clamp<std::int64_t>(first + queries + right_, begin, limit);
+  return {begin, end};
+}
+
 void ResolvedMask::fill(const TileRange& range, std::uint8_t* keep, std::int64_t stride) const {
   fill_ranges(range, keep, stride);
   clear_by_keeps(range, keep, stride);

@@ -32,6 +32,8 @@ class ResolvedMask {
   [[nodiscard]] bool by_ranges() const { return keeps_.empty() && segments_.empty(); }
   // What positions and lengths allow, before keep masks and segments; without the tail.
   [[nodiscard]] KeyRange row_range(std::int64_t sequence, std::int64_t query) const;
+  // Keys that any of a sequence's rows may attend by positions and lengths; without the tail.
+  [[nodiscard]] KeyRange sequence_range(std::int64_t sequence) const;
   // Whether query lengths leave the row; only then it sees the tail.
   [[nodiscard]] bool row_present(std::int64_t sequence, std::int64_t query) const {
     return query < query_limits_[static_cast<std::size_t>(sequence)];

@@ -26,7 +26,6 @@ GradientTiles::GradientTiles(const AttentionPlan& plan, const kernels::Kernels& 
       group_rows_(kGroupTiles * kernels.gemm.tile_rows),
       scores_(plan, group_rows_, kBackwardKeys, scratch),
       gradient_(scratch.add_floats(group_rows_ * kBackwardKeys)),
-      row_max_(scratch.add_floats(group_rows_ * kPanelWidth)),
       query_(scratch.add_floats(group_rows_ * plan.dims.key_size)),
       output_gradient_(scratch.add_floats(group_rows_ * plan.dims.value_size)),
       reference_(scratch.add_floats(group_rows_)),
@@ -40,7 +39,6 @@ GradientTiles::Worker GradientTiles::worker(const WorkerScratch& scratch,
   };
   return {scores_.buffers(scratch, lease, index),
           floats(gradient_),
-          floats(row_max_),
           floats(query_),
           floats(output_gradient_),
           floats(reference_),
@@ -77,7 +75,6 @@ ScoreBlock GradientTiles::compute(const Worker& worker, const RowGroup& group, c
                                  .b = keys.value_panels,
                                  .scores = gradient.values,
                                  .score_stride = gradient.stride,
-                                 .row_max = worker.row_max,
                                  .columns_of_tile = gradient.spans});
   group.drop(block, gradient.values);
   kernels_.tile.score_gradient(gradient, block.tile.values,
@@ -166,8 +163,10 @@ void AttentionBackward::compute_delta(const runtime::Lease& lease,
 void AttentionBackward::differentiate(const runtime::Lease& lease, const BackwardBuffers& buffers,
                                       std::int64_t task, int index) const {
   auto* progress = lease.scratch<Progress>(progress_) + task;
-  const std::int64_t unit = task / chunks_;
-  const std::int64_t key = task % chunks_ * kChunkKeys;
+  // All heads' first keys, then all heads' next: the task before is nearly always done.
+  const std::int64_t units = plan_.shape.batch() * plan_.dims.kv_heads;
+  const std::int64_t unit = task % units;
+  const std::int64_t key = task / units * kChunkKeys;
   const std::int64_t sequence = unit / plan_.dims.kv_heads;
   const auto& shape = plan_.shape.sequences[static_cast<std::size_t>(sequence)];
   const std::int64_t key_end = std::min(key + kChunkKeys, plan_.shape.all_keys(shape));
@@ -197,7 +196,7 @@ void AttentionBackward::differentiate(const runtime::Lease& lease, const Backwar
                    // The wave: keys before these have been added to the rows.
                    const auto wait = [&] {
                      if (key == 0) return;
-                     while (progress[-1].load(std::memory_order_acquire) < first + count) {
+                     while (progress[-units].load(std::memory_order_acquire) < first + count) {
                        std::this_thread::yield();
                      }
                    };

@@ -47,7 +47,6 @@ class GradientTiles {
   struct Worker {
     ScoreBuffers scores;
     float* gradient;                 // dP, then dS
-    float* row_max;                  // of nothing that is used
     float *query, *output_gradient;  // gathered rows
     float *reference, *inverse_sum, *delta;
   };
@@ -77,7 +76,7 @@ class GradientTiles {
   const kernels::Kernels& kernels_;
   std::int64_t group_rows_;
   ScoreLayout scores_;
-  std::size_t gradient_, row_max_, query_, output_gradient_, reference_, inverse_sum_, delta_;
+  std::size_t gradient_, query_, output_gradient_, reference_, inverse_sum_, delta_;
 };
 
 class AttentionBackward {

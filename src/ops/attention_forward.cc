@@ -5,6 +5,7 @@
 #include <limits>
 
 #include "base/check.h"
+#include "base/saturating.h"
 
 namespace headwise::ops {
 
@@ -17,7 +18,8 @@ constexpr std::int64_t kGroupTiles = 4;
 constexpr std::int64_t kMostUnpackedRows = 2 * kernels::kFewRows;
 
 // Looks at the bits, because comparing those is what compilers make vectors of.
-bool all_finite(kernels::MutableMatrix rows, std::int64_t count, std::int64_t features) {
+template <typename T>
+bool all_finite(kernels::StridedMatrix<T> rows, std::int64_t count, std::int64_t features) {
   constexpr std::uint32_t kInfinity = 0x7F800000U;
   std::uint32_t largest = 0;
   const auto note = [&](float x) {
@@ -79,17 +81,24 @@ struct AttentionForward::Worker {
 
 // Keys and values of one head, packed block by block.
 struct AttentionForward::Head {
-  std::int64_t sequence, kv_head;
-  std::int64_t keys, blocks;
-  float* key_panels;                    // [slots][kKeyBlock / 16][dk][16]
-  float* value_panels;                  // [slots][dv / 16][keys of the block][16]
-  std::int64_t key_slot, value_slot;    // numbers from block to block; 0: they share one place
-  bool* packed;                         // whether a block is
-  bool unpacked = false;                // few rows: keys and values are read where they are
-  kernels::RowCursor* ahead = nullptr;  // keys and values of the next head
+  std::int64_t sequence = 0, kv_head = 0;
+  std::int64_t keys = 0;  // beyond these, no row attends any
+  std::int64_t first_block = 0, end_block = 0;
+  float* key_panels = nullptr;                // [slots][kKeyBlock / 16][dk][16]
+  float* value_panels = nullptr;              // [slots][dv / 16][keys of the block][16]
+  std::int64_t key_slot = 0, value_slot = 0;  // numbers from block to block; 0: they share one
+  bool* packed = nullptr;                     // which blocks are; null: all
+  bool unpacked = false;                      // few rows: keys and values are read where they are
+  kernels::RowCursor* ahead = nullptr;        // keys and values of the next head
 
   [[nodiscard]] std::int64_t block_end(std::int64_t block) const {
     return std::min((block + 1) * kKeyBlock, keys);
+  }
+  [[nodiscard]] float* keys_of(std::int64_t block) const {
+    return key_panels + (block - first_block) * key_slot;
+  }
+  [[nodiscard]] float* values_of(std::int64_t block) const {
+    return value_panels + (block - first_block) * value_slot;
   }
 };
 
@@ -108,37 +117,53 @@ AttentionForward::AttentionForward(const AttentionPlan& plan, const runtime::Lea
     : plan_(plan),
       kernels_(lease.kernels()),
       group_rows_(kGroupTiles * kernels_.gemm.tile_rows),
-      shared_(static_cast<std::int64_t>(plan.row_chunks.size()) > plan.shape.batch()),
-      blocks_(base::divide_up(plan.longest_keys(), kKeyBlock)),
       scores_(plan, group_rows_, kKeyBlock, scratch_) {
   const std::int64_t dk = plan.dims.key_size;
   const std::int64_t dv = plan.dims.value_size;
   const std::int64_t rows = group_rows_ + 3;
-  query_ = scratch_.add_floats(rows * dk);
-  heads_ = scratch_.add_floats(rows * dv);
-  output_ = scratch_.add_floats(rows * dv);
+  query_ = scratch_.add_floats(base::saturating_product(rows, dk));
+  heads_ = scratch_.add_floats(base::saturating_product(rows, dv));
+  output_ = scratch_.add_floats(base::saturating_product(rows, dv));
   inverse_ = scratch_.add_floats(rows);
   reference_ = scratch_.add_floats(rows);
   sum_ = scratch_.add_floats(rows);
   rescale_ = scratch_.add_floats(rows);
 
-  // A chunk of one row group passes by every block once.
-  const bool once = std::all_of(plan.row_chunks.begin(), plan.row_chunks.end(),
-                                [&](const auto& c) { return c.row_end - c.row <= group_rows_; });
-  slots_ = once && !shared_ ? 1 : blocks_;
-  const std::int64_t key_numbers = slots_ * kernels::packed_size(dk, kKeyBlock);
-  const std::int64_t value_numbers = slots_ * kernels::packed_size(kKeyBlock, dv);
-  if (shared_) {
-    const std::int64_t heads = plan.shape.batch() * plan.dims.kv_heads;
-    key_panels_ = scratch.add<float>(base::saturating_product(heads, key_numbers));
-    value_panels_ = scratch.add<float>(base::saturating_product(heads, value_numbers));
-    packed_ = scratch.add<bool>(base::saturating_product(heads, blocks_));
-  } else {
-    key_panels_ = scratch_.add_floats(key_numbers);
-    value_panels_ = scratch_.add_floats(value_numbers);
-    packed_ = scratch_.add_bytes(blocks_);
-  }
+  plan_sequences();
+  const std::int64_t keys = kernels::packed_size(dk, kKeyBlock);
+  const std::int64_t values = kernels::packed_size(kKeyBlock, dv);
+  key_panels_ = scratch_.add_floats(base::saturating_product(slots_, keys));
+  value_panels_ = scratch_.add_floats(base::saturating_product(slots_, values));
+  packed_ = scratch_.add_bytes(slots_);
+  const std::int64_t shared = base::saturating_product(shared_blocks_, plan.dims.kv_heads);
+  shared_keys_ = scratch.add<float>(base::saturating_product(shared, keys));
+  shared_values_ = scratch.add<float>(base::saturating_product(shared, values));
   scratch_.claim(scratch, lease.threads());
+}
+
+void AttentionForward::plan_sequences() {
+  sequences_.assign(plan_.shape.sequences.size(), {});
+  for (const RowChunk& chunk : plan_.row_chunks) {
+    SequencePlan& sequence = sequences_[static_cast<std::size_t>(chunk.sequence)];
+    sequence.shared = sequence.blocks++ > 0;  // counts its chunks for the moment
+  }
+  for (std::int64_t b = 0; b < plan_.shape.batch(); ++b) {
+    SequencePlan& sequence = sequences_[static_cast<std::size_t>(b)];
+    masks::KeyRange range{0,
+                          plan_.shape.all_keys(plan_.shape.sequences[static_cast<std::size_t>(b)])};
+    if (plan_.shape.tail == 0 && !plan_.mask.unlimited()) range = plan_.mask.sequence_range(b);
+    sequence.keys = range.end;
+    sequence.first_block = range.begin / kKeyBlock;
+    sequence.blocks = base::divide_up(range.end, kKeyBlock) - sequence.first_block;
+    sequence.shared_before = shared_blocks_;
+    if (sequence.shared) shared_blocks_ += sequence.blocks;
+  }
+  // A chunk of one row group passes by every block once: they can share one place.
+  for (const RowChunk& chunk : plan_.row_chunks) {
+    const SequencePlan& sequence = sequences_[static_cast<std::size_t>(chunk.sequence)];
+    const bool once = chunk.row_end - chunk.row <= group_rows_;
+    if (!sequence.shared && !once) slots_ = std::max(slots_, sequence.blocks);
+  }
 }
 
 AttentionForward::Worker AttentionForward::worker(const runtime::Lease& lease, int index) const {
@@ -153,66 +178,80 @@ AttentionForward::Worker AttentionForward::worker(const runtime::Lease& lease, i
           {floats(reference_), floats(sum_), floats(rescale_)}};
 }
 
-AttentionForward::Head AttentionForward::head(float* key_panels, float* value_panels, bool* packed,
-                                              std::int64_t sequence, std::int64_t kv_head) const {
-  const std::int64_t keys =
-      plan_.shape.all_keys(plan_.shape.sequences[static_cast<std::size_t>(sequence)]);
-  return {sequence,
-          kv_head,
-          keys,
-          base::divide_up(keys, kKeyBlock),
-          key_panels,
-          value_panels,
-          slots_ < blocks_ ? 0 : kernels::packed_size(plan_.dims.key_size, kKeyBlock),
-          slots_ < blocks_ ? 0 : kernels::packed_size(kKeyBlock, plan_.dims.value_size),
-          packed};
+AttentionForward::Head AttentionForward::head(std::int64_t sequence, std::int64_t kv_head) const {
+  const SequencePlan& plan = sequences_[static_cast<std::size_t>(sequence)];
+  Head head;
+  head.sequence = sequence;
+  head.kv_head = kv_head;
+  head.keys = plan.keys;
+  head.first_block = plan.first_block;
+  head.end_block = plan.first_block + plan.blocks;
+  head.key_slot = kernels::packed_size(plan_.dims.key_size, kKeyBlock);
+  head.value_slot = kernels::packed_size(kKeyBlock, plan_.dims.value_size);
+  return head;
+}
+
+AttentionForward::Head AttentionForward::own_head(const runtime::Lease& lease, int index,
+                                                  std::int64_t sequence,
+                                                  std::int64_t kv_head) const {
+  Head own = head(sequence, kv_head);
+  own.key_panels = scratch_.piece<float>(lease, index, key_panels_);
+  own.value_panels = scratch_.piece<float>(lease, index, value_panels_);
+  own.packed = scratch_.piece<bool>(lease, index, packed_);
+  if (own.end_block - own.first_block > slots_) {
+    own.key_slot = 0;
+    own.value_slot = 0;
+  }
+  std::fill_n(own.packed, slots_, false);
+  return own;
 }
 
 AttentionForward::Head AttentionForward::shared_head(const runtime::Lease& lease,
                                                      std::int64_t sequence,
                                                      std::int64_t kv_head) const {
-  const std::int64_t index = sequence * plan_.dims.kv_heads + kv_head;
-  const std::int64_t key_numbers = slots_ * kernels::packed_size(plan_.dims.key_size, kKeyBlock);
-  const std::int64_t value_numbers =
-      slots_ * kernels::packed_size(kKeyBlock, plan_.dims.value_size);
-  return head(lease.scratch<float>(key_panels_) + index * key_numbers,
-              lease.scratch<float>(value_panels_) + index * value_numbers,
-              lease.scratch<bool>(packed_) + index * blocks_, sequence, kv_head);
+  const SequencePlan& plan = sequences_[static_cast<std::size_t>(sequence)];
+  Head shared = head(sequence, kv_head);
+  const std::int64_t before = plan.shared_before * plan_.dims.kv_heads + kv_head * plan.blocks;
+  shared.key_panels = lease.scratch<float>(shared_keys_) + before * shared.key_slot;
+  shared.value_panels = lease.scratch<float>(shared_values_) + before * shared.value_slot;
+  return shared;
 }
 
 void AttentionForward::run(const runtime::Lease& lease, const AttentionBuffers& buffers) const {
   const std::int64_t kv_heads = plan_.dims.kv_heads;
   report(lease, buffers);
-  if (shared_) {
-    lease.parallel_for(plan_.shape.batch() * kv_heads * blocks_, [&](std::int64_t task, int) {
-      const std::int64_t unit = task / blocks_;
-      const Head shared = shared_head(lease, unit / kv_heads, unit % kv_heads);
-      if (task % blocks_ < shared.blocks) pack_block(buffers, shared, task % blocks_);
-    });
-  }
+  lease.parallel_for(shared_blocks_ * kv_heads, [&](std::int64_t task, int) {
+    const std::int64_t block = task / kv_heads;
+    // The last sequence that begins at or before the block and has any.
+    const auto after = std::upper_bound(
+        sequences_.begin(), sequences_.end(), block,
+        [](std::int64_t b, const SequencePlan& sequence) { return b < sequence.shared_before; });
+    auto found = after - 1;
+    while (!found->shared || found->blocks == 0) --found;
+    const Head shared = shared_head(lease, found - sequences_.begin(), task % kv_heads);
+    pack_block(buffers, shared, found->first_block + block - found->shared_before);
+  });
   const auto chunks = static_cast<std::int64_t>(plan_.row_chunks.size());
   // The last rows first: under a causal mask they take longest, and short tasks at the end even out.
   lease.parallel_for(chunks * kv_heads, [&](std::int64_t task, int index) {
     const RowChunk& chunk =
         plan_.row_chunks[static_cast<std::size_t>(chunks - 1 - task / kv_heads)];
     const std::int64_t kv_head = task % kv_heads;
-    if (shared_) {
+    if (sequences_[static_cast<std::size_t>(chunk.sequence)].shared) {
       attend(worker(lease, index), buffers, chunk, shared_head(lease, chunk.sequence, kv_head));
       return;
     }
-    Head own = head(scratch_.piece<float>(lease, index, key_panels_),
-                    scratch_.piece<float>(lease, index, value_panels_),
-                    scratch_.piece<bool>(lease, index, packed_), chunk.sequence, kv_head);
+    Head own = own_head(lease, index, chunk.sequence, kv_head);
     own.unpacked = reads_unpacked(buffers, chunk);
-    kernels::RowCursor ahead = rows_ahead(buffers, task + lease.threads());
-    if (task + lease.threads() < chunks * kv_heads) own.ahead = &ahead;
-    std::fill_n(own.packed, own.blocks, false);
+    const std::int64_t next = task + lease.threads_in_use();
+    kernels::RowCursor ahead = rows_ahead(buffers, next);
+    if (next < chunks * kv_heads) own.ahead = &ahead;
     attend(worker(lease, index), buffers, chunk, own);
   });
 }
 
 void AttentionForward::report(const runtime::Lease& lease, const AttentionBuffers& buffers) const {
-  if (shared_) {
+  if (shared_blocks_ > 0) {
     lease.report_attention("keys and values packed before",
                            "the rows of a head make several tasks, which share them");
   } else if (!plan_.row_chunks.empty() && reads_unpacked(buffers, plan_.row_chunks.front())) {
@@ -255,12 +294,20 @@ void AttentionForward::pack_block(const AttentionBuffers& buffers, const Head& h
     return key_rows(plan_, heads, head.sequence, head.kv_head, key);
   };
   (void)kernels_.gemm.pack_panels(plan_.dims.key_size, keys, rows(buffers.key).transposed(),
-                                  head.key_panels + block * head.key_slot);
+                                  head.keys_of(block));
   if (!values_in_place(buffers)) {
     (void)kernels_.gemm.pack_panels(keys, plan_.dims.value_size, rows(buffers.value),
-                                    head.value_panels + block * head.value_slot);
+                                    head.values_of(block));
   }
-  head.packed[block] = true;
+}
+
+void AttentionForward::pack_if_needed(const AttentionBuffers& buffers, const Head& head,
+                                      std::int64_t block) const {
+  if (head.packed == nullptr) return;
+  const bool alone = head.key_slot == 0;  // in its place: the block before was another
+  if (!alone && head.packed[block - head.first_block]) return;
+  pack_block(buffers, head, block);
+  if (!alone) head.packed[block - head.first_block] = true;
 }
 
 // Rows without gaps that are short enough for the cache are as good as packed. (Rows of other heads
@@ -283,7 +330,9 @@ void AttentionForward::attend(const Worker& worker, const AttentionBuffers& buff
 void AttentionForward::attend_group(const Worker& worker, const AttentionBuffers& buffers,
                                     const Head& head, const RowGroup& group, bool careful) const {
   const auto next_attended = [&](std::int64_t block) {
-    while (block < head.blocks && !group.attends(block * kKeyBlock, head.block_end(block))) ++block;
+    while (block < head.end_block && !group.attends(block * kKeyBlock, head.block_end(block))) {
+      ++block;
+    }
     return block;
   };
   const std::int64_t dv = plan_.dims.value_size;
@@ -297,14 +346,14 @@ void AttentionForward::attend_group(const Worker& worker, const AttentionBuffers
       in_place.data != nullptr ? in_place : kernels::MutableMatrix{worker.output, dv, 1};
 
   prefetch_for_writing(output, group.rows(), dv);
-  const std::int64_t first = next_attended(0);
-  for (std::int64_t block = first; block < head.blocks;) {
+  const std::int64_t first = next_attended(head.first_block);
+  for (std::int64_t block = first; block < head.end_block;) {
     const std::int64_t next = next_attended(block + 1);
     attend_block(worker, buffers, group,
-                 {head, block, query, output, block == first, next >= head.blocks, careful});
+                 {head, block, query, output, block == first, next >= head.end_block, careful});
     block = next;
   }
-  if (first >= head.blocks) {  // rows that attend nothing are 0
+  if (first >= head.end_block) {  // rows that attend nothing are 0
     for (std::int64_t row = 0; row < group.rows(); ++row) {
       for (std::int64_t i = 0; i < dv; ++i) output(row, i) = 0.0F;
     }
@@ -330,10 +379,9 @@ void AttentionForward::attend_block(const Worker& worker, const AttentionBuffers
                          key_rows(plan_, buffers.key, head.sequence, head.kv_head, key),
                          worker.scores);
   } else {
-    if (slots_ < blocks_ || !head.packed[call.block]) pack_block(buffers, head, call.block);
-    const float* key_panels = head.key_panels + call.block * head.key_slot;
-    group.score(scores, call.query, kernels::packed_panels(key_panels, dk), worker.scores,
-                head.ahead);
+    pack_if_needed(buffers, head, call.block);
+    group.score(scores, call.query, kernels::packed_panels(head.keys_of(call.block), dk),
+                worker.scores, head.ahead);
   }
   const kernels::SoftmaxRows& rows = worker.rows;
   kernels_.tile.online_softmax(scores.tile, plan_.rule.factor, worker.scores.row_max, rows);
@@ -351,25 +399,33 @@ void AttentionForward::attend_block(const Worker& worker, const AttentionBuffers
   }
 }
 
+// Where they are, the ordinary product is right, and faster.
+bool AttentionForward::values_finite(const AttentionBuffers& buffers, const ScoreBlock& scores,
+                                     const BlockCall& call) const {
+  const auto values =
+      key_rows(plan_, buffers.value, call.head.sequence, call.head.kv_head, scores.key);
+  return all_finite(values, scores.tile.keys, plan_.dims.value_size);
+}
+
 void AttentionForward::add_values(const Worker& worker, const AttentionBuffers& buffers,
                                   const ScoreBlock& scores, const BlockCall& call) const {
   const Head& head = call.head;
   const std::int64_t dv = plan_.dims.value_size;
-  kernels::Panels values =
-      kernels::packed_panels(head.value_panels + call.block * head.value_slot, scores.tile.keys);
+  kernels::Panels values = kernels::packed_panels(head.values_of(call.block), scores.tile.keys);
   if (values_in_place(buffers)) {
     values = kernels::panels_in_place(
         key_rows(plan_, buffers.value, head.sequence, head.kv_head, scores.key));
   }
-  kernels::Product product{.rows = scores.tile.rows,
-                           .columns = dv,
-                           .depth = scores.tile.keys,
-                           .a = {scores.tile.values, scores.tile.stride, 1},
-                           .b = values,
-                           .c = {worker.heads, dv, 1},
-                           .zero_annihilates = call.careful,
-                           .depth_of_tile = scores.tile.spans,
-                           .ahead = head.ahead};
+  kernels::Product product{
+      .rows = scores.tile.rows,
+      .columns = dv,
+      .depth = scores.tile.keys,
+      .a = {scores.tile.values, scores.tile.stride, 1},
+      .b = values,
+      .c = {worker.heads, dv, 1},
+      .zero_annihilates = call.careful && !values_finite(buffers, scores, call),
+      .depth_of_tile = scores.tile.spans,
+      .ahead = head.ahead};
   if (!call.first) {
     product.start = {worker.heads, dv, 1};
     product.row_before = worker.rows.rescale;
@@ -389,6 +445,7 @@ void AttentionForward::add_unpacked_values(const Worker& worker, const Attention
   const std::int64_t dv = plan_.dims.value_size;
   const kernels::MatrixView values =
       key_rows(plan_, buffers.value, head.sequence, head.kv_head, scores.key);
+  const bool careful = call.careful && !values_finite(buffers, scores, call);
   for (std::int64_t key = 0; key < scores.tile.keys; key += kKeys) {
     const bool whole_start = key == 0 && call.first;
     kernels::Product product{
@@ -400,7 +457,7 @@ void AttentionForward::add_unpacked_values(const Worker& worker, const Attention
         .c = {worker.heads, dv, 1},
         .start = whole_start ? kernels::MatrixView{} : kernels::MatrixView{worker.heads, dv, 1},
         .row_before = key == 0 && !call.first ? worker.rows.rescale : nullptr,
-        .zero_annihilates = call.careful};
+        .zero_annihilates = careful};
     if (call.last && key + kKeys >= scores.tile.keys) {
       product.c = call.output;
       product.row_after = worker.inverse;

@@ -234,6 +234,9 @@ Tensor PackedLinear::operator()(const ConstView& input, Context* context) const 
 
 void PackedLinear::apply(const ConstView& input, const MutableView& output,
                          Context* context) const {
+  if (panels_.size() != kernels::packed_size(inputs_, outputs_)) {
+    base::fail("PackedLinear", "map", "a map", "one that was moved from");
+  }
   const Shape shape = mapped_shape("PackedLinear", input, inputs_, outputs_);
   if (output.shape() != shape) {
     base::fail("PackedLinear", "output", "shape " + shape.to_string(), output.shape().to_string());

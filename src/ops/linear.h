@@ -34,6 +34,7 @@ struct Rows {
   }
   // The same rows as one long block, where memory allows.
   [[nodiscard]] Rows collapsed() const {
+    if (inner == 1) return {data, 1, outer, features, 0, outer_stride, feature_stride};
     if (outer > 1 && outer_stride != inner * inner_stride) return *this;
     return {data, 1, outer * inner, features, 0, inner_stride, feature_stride};
   }

@@ -229,7 +229,9 @@ void RowGroup::drop(const ScoreBlock& block, float* values) const {
     const kernels::ScoreTile part{.values = values + segment.offset * block.tile.stride,
                                   .stride = block.tile.stride,
                                   .rows = segment.count,
-                                  .keys = block.tile.keys};
+                                  .keys = block.tile.keys,
+                                  // Spans are of the whole group's tiles.
+                                  .spans = segment.count == rows_ ? block.tile.spans : nullptr};
     kernels_.tile.drop(part, plan_.dropout_tile({.sequence = sequence_,
                                                  .head = segment.head,
                                                  .row = segment.row,

@@ -157,16 +157,17 @@ void Lease::reserve(const ScratchPlan& plan, double flops) {
   }
   threaded_ = state_->pool.threads() > 1 && flops >= kFlopsWorthThreads;
   const kernels::GemmKernels& gemm = state_->kernels.gemm;
-  state_->report = {.target = state_->kernels.target,
-                    .target_reason = state_->target_reason,
-                    .attention = {},
-                    .attention_reason = {},
-                    .threads_reason = threaded_                     ? "all of the context"
-                                      : state_->pool.threads() == 1 ? "the context has no more"
-                                                                    : "too little work to share",
-                    .threads = threaded_ ? state_->pool.threads() : 1,
-                    .tile_rows = static_cast<int>(gemm.tile_rows),
-                    .tile_columns = static_cast<int>(gemm.tile_columns)};
+  state_->report = {
+      .target = state_->kernels.target,
+      .target_reason = state_->target_reason,
+      .attention = {},
+      .attention_reason = {},
+      .threads_reason = threaded_ ? "as many as the context has and the work can be shared by"
+                        : state_->pool.threads() == 1 ? "the context has no more"
+                                                      : "too little work to share",
+      .threads = 1,  // as tasks come, see parallel_for
+      .tile_rows = static_cast<int>(gemm.tile_rows),
+      .tile_columns = static_cast<int>(gemm.tile_columns)};
   if (threaded_) state_->pool.start();  // they wake while the caller prepares the first round
 }
 

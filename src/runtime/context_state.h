@@ -53,6 +53,8 @@ class Lease {
   Lease& operator=(const Lease&) = delete;
 
   [[nodiscard]] int threads() const { return state_->pool.threads(); }
+  // 1 for calls too small to share; known after reserve().
+  [[nodiscard]] int threads_in_use() const { return threaded_ ? threads() : 1; }
   [[nodiscard]] const kernels::Kernels& kernels() const { return state_->kernels; }
 
   // All the memory and threads of the call; throws OutOfMemory. `flops` decides whether threads
@@ -75,6 +77,8 @@ class Lease {
       for (std::int64_t i = 0; i < count; ++i) task(i, 0);
       return;
     }
+    const auto sharing = static_cast<int>(count < threads() ? count : threads());
+    if (state_->report.threads < sharing) state_->report.threads = sharing;
     state_->pool.run(count, {&task, [](void* object, std::int64_t index, int worker) {
                                (*static_cast<std::remove_reference_t<Task>*>(object))(index,
                                                                                       worker);

@@ -31,7 +31,7 @@ struct ScoreRule {
   float scale = 1.0F;
   float softcap = 0.0F;   // 0: none
   float factor = 0.0F;    // scale·log₂e, or log₂e
-  bool finished = false;  // because there is a bias, a softcap, or a scale that is not positive
+  bool finished = false;  // because of a bias, a softcap, or a scale no factor can stand for
 };
 
 // What finish_scores adds to a tile.

@@ -245,6 +245,18 @@ HWY_INLINE void add_bias(const float* bias, std::int64_t columns,
   }
 }
 
+// −0 + 0 is 0. Whether a sum of terms that vanish is 0 or −0 depends on how many of them there are,
+// and hidden ones must not show.
+template <int Rows, int Panels>
+HWY_INLINE void clear_signs_of_zeros(Accumulators<Rows, Panels>& sums) {
+#pragma GCC unroll 16
+  for (int i = 0; i < Rows; ++i) {
+#pragma GCC unroll 16
+    for (int j = 0; j < Panels * kPanelVectors; ++j)
+      sums[i][j] = hn::Add(sums[i][j], hn::Zero(kTag));
+  }
+}
+
 template <int Rows, int Panels>
 HWY_INLINE void clear(Accumulators<Rows, Panels>& sums) {
 #pragma GCC unroll 16
@@ -289,6 +301,7 @@ struct ProductTiles {
       }
       if (p.bias != nullptr) add_bias<Rows, Panels>(p.bias + at.column, columns, sums);
       if (p.row_after != nullptr) scale_rows<Rows, Panels>(p.row_after + row, sums);
+      clear_signs_of_zeros<Rows, Panels>(sums);
       store_tile<Rows, Panels>(c, columns, sums);
     }
   }
@@ -322,6 +335,7 @@ struct ScoreTiles {
       if (HWY_UNLIKELY(columns < Panels * kPanelWidth)) hide_padding(columns, sums);
       const MutableMatrix scores{p.scores + row * p.score_stride + at.column, p.score_stride, 1};
       store_tile<Rows, Panels>(scores, Panels * kPanelWidth, sums);
+      if (p.row_max == nullptr) continue;
       const TileSpan span = span_of(p.columns_of_tile, tile, p.columns);
       raise_maxima(p.row_max + row * kPanelWidth, {span.begin - at.column, span.end - at.column},
                    sums);

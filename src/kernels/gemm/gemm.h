@@ -11,6 +11,8 @@
 
 #include <cstdint>
 
+#include "base/saturating.h"
+
 namespace headwise::kernels {
 
 inline constexpr std::int64_t kPanelWidth = 16;
@@ -34,10 +36,11 @@ using MutableMatrix = StridedMatrix<float>;
 
 // Numbers that packing (depth × columns) takes.
 constexpr std::int64_t panel_count(std::int64_t columns) {
-  return (columns + kPanelWidth - 1) / kPanelWidth;
+  return columns / kPanelWidth + (columns % kPanelWidth == 0 ? 0 : 1);
 }
 constexpr std::int64_t packed_size(std::int64_t depth, std::int64_t columns) {
-  return depth * panel_count(columns) * kPanelWidth;
+  return base::saturating_product(depth,
+                                  base::saturating_product(panel_count(columns), kPanelWidth));
 }
 
 // How rows are cut into register tiles: as few as possible, and all about equally high, because a
@@ -134,7 +137,7 @@ struct ScoreProduct {
   Panels b;      // (depth, columns)
   float* scores = nullptr;
   std::int64_t score_stride = 0;
-  float* row_max = nullptr;
+  float* row_max = nullptr;                   // null: not wanted
   const TileSpan* columns_of_tile = nullptr;  // for each of RowTiles; null: all
   RowCursor* ahead = nullptr;
 };

@@ -52,7 +52,7 @@ void multiply(const Product& p) {
       }
       if (p.bias != nullptr) sum += p.bias[j];
       if (p.row_after != nullptr) sum *= p.row_after[i];
-      p.c(i, j) = sum;
+      p.c(i, j) = sum + 0.0F;  // never −0, which would tell how many terms vanished
     }
   }
 }
@@ -67,6 +67,7 @@ void multiply_scores(const ScoreProduct& p) {
       for (std::int64_t k = 0; k < p.depth; ++k) sum = std::fma(p.a(i, k), element(p.b, k, j), sum);
       if (j >= p.columns) sum = -std::numeric_limits<float>::infinity();
       p.scores[i * p.score_stride + j] = sum;
+      if (p.row_max == nullptr) continue;
       float& largest = p.row_max[i * kPanelWidth + j % kPanelWidth];
       if (sum > largest) largest = sum;
     }
