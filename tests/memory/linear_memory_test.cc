@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <cstdio>
+#include <vector>
 
 #include "headwise/headwise.h"
 #include "memory/allocation_counter.h"
@@ -114,6 +115,20 @@ TEST(LinearMemory, SummariesOfTheWeights) {
               megabytes(extra));
   EXPECT_LT(extra, 8 * kMega);
   EXPECT_EQ(r.weights.shape(), Shape({1, 1, 3, length}));
+}
+
+// One long sequence among many short ones: what is packed follows their keys, not the longest one's.
+TEST(LinearMemory, PackedBatchesOfUnequalLengths) {
+  std::vector<std::int64_t> begins = {0};
+  for (int i = 0; i < 300; ++i) begins.push_back(begins.back() + 1);
+  begins.push_back(begins.back() + 2048);
+  const Tensor x = Tensor::normal({begins.back(), 2, 64}, 1);
+  Context context(2);
+  (void)attention(x, x, x, {.packed = PackedLengths{begins, {}}, .context = &context});
+  const auto scratch = static_cast<std::int64_t>(context.scratch_bytes());
+  std::printf("300 sequences of 1 and one of 2048: scratch %.2f MB, keys and values %.2f MB\n",
+              megabytes(scratch), megabytes(2 * bytes_of(x)));
+  EXPECT_LT(scratch, 2 * 2 * bytes_of(x));
 }
 
 }  // namespace

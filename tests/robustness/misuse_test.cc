@@ -2,6 +2,7 @@
 // sizes that only a view can have.
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <cstdint>
 #include <new>
 #include <utility>
@@ -134,6 +135,48 @@ TEST_F(Misuse, WeightsDoNotRepeatWhatACallerDraws) {
                        drawn.data()[1] / weights.query_kernel.data()[1]),
               1e-4F)
         << seed;
+  }
+}
+
+TEST(PackedLinearMisuse, SizesThatNoMemoryHas) {
+  const float x = 1.0F;
+  const std::int64_t huge = std::int64_t{1} << 60;
+  const ConstView kernel(&x, Shape{huge, 1}, Strides{0, 0});
+  EXPECT_THROW(PackedLinear{kernel}, OutOfMemory);
+}
+
+TEST(PackedLinearMisuse, WrongShapesAndMovedFromMaps) {
+  PackedLinear map(Tensor::normal({8, 3}, 1), Tensor({3}));
+  const Tensor x = Tensor::normal({2, 5, 8}, 2);
+  EXPECT_EQ(map(x).shape(), (Shape{2, 5, 3}));
+  EXPECT_TRUE(refuses([&] { (void)map(Tensor({2, 7})); }, "PackedLinear", "input"));
+  EXPECT_TRUE(refuses([&] { PackedLinear(Tensor({8})); }, "PackedLinear", "kernel"));
+  EXPECT_TRUE(refuses([&] { PackedLinear(Tensor({8, 3}), Tensor({4})); }, "PackedLinear", "bias"));
+  Tensor out({2, 5, 4});
+  EXPECT_TRUE(refuses([&] { map.apply(x, out.view()); }, "PackedLinear", "output"));
+  Tensor square = Tensor::normal({8, 8}, 3);
+  const PackedLinear same(Tensor::normal({8, 8}, 4));
+  EXPECT_TRUE(refuses([&] { same.apply(square, square.view()); }, "PackedLinear", "output"));
+  const PackedLinear moved = std::move(map);
+  // NOLINTNEXTLINE(bugprone-use-after-move): that is the mistake
+  EXPECT_TRUE(refuses([&] { (void)map(x); }, "PackedLinear", "map"));
+}
+
+// Beside tiny values, a NaN that no one sees must not even change the sign of a zero.
+TEST(HiddenNaN, LeavesTheSignOfZeros) {
+  const Tensor q = Tensor::normal({1, 20, 1, 16}, 1);
+  const Tensor k = Tensor::normal({1, 300, 1, 16}, 2);
+  Tensor v({1, 300, 1, 16});
+  v.data()[3 * 16] = -1e-45F;
+  const AttentionOptions options{.mask = valid_lengths({290})};
+  const AttentionResult clean = attention(q, k, v, options);
+  v.data()[295 * 16] = std::nanf("");
+  EXPECT_TRUE(same_bits(attention(q, k, v, options).output, clean.output));
+  Tensor spoilt = q;
+  spoilt.data()[0] = std::nanf("");  // row 0, and no other
+  const AttentionResult beside = attention(spoilt, k, v, options);
+  for (std::int64_t i = 16; i < 20 * 16; ++i) {
+    ASSERT_EQ(std::signbit(beside.output.data()[i]), std::signbit(clean.output.data()[i])) << i;
   }
 }
 

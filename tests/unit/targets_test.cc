@@ -134,5 +134,37 @@ TEST(Targets, AnUnknownNameInTheEnvironmentIsRefusedToo) {
   EXPECT_EQ(Context(1, "reference").target(), "reference");  // which asks nobody
 }
 
+TEST(LastCall, SaysWhatRanAndWhy) {
+  Context context(2, "reference");
+  EXPECT_TRUE(context.last_call().target.empty());
+  const Tensor x = Tensor::normal({1, 40, 2, 16}, 1);
+  (void)attention(x, x, x, {.context = &context});
+  CallReport report = context.last_call();
+  EXPECT_EQ(report.target, "reference");
+  EXPECT_EQ(report.target_reason, "the context asks for it");
+  EXPECT_NE(report.attention.find("block by block"), std::string_view::npos) << report.attention;
+  EXPECT_EQ(report.threads, 1) << "too little work";
+
+  const Tensor query = Tensor::normal({1, 1, 2, 16}, 2);
+  (void)attention(query, x, x, {.context = &context});
+  report = context.last_call();
+  EXPECT_NE(report.attention.find("where they lie"), std::string_view::npos) << report.attention;
+
+  const Tensor longer = Tensor::normal({1, 600, 2, 16}, 3);
+  (void)attention(longer, longer, longer, {.context = &context});
+  report = context.last_call();
+  EXPECT_NE(report.attention.find("packed before"), std::string_view::npos) << report.attention;
+  EXPECT_EQ(report.threads, 2);
+  EXPECT_NE(report.to_string().find("reference: the context asks for it; register tile"),
+            std::string::npos)
+      << report.to_string();
+
+  // One head with one query is one task, however many threads there are.
+  const Tensor keys = Tensor::normal({1, 40000, 1, 16}, 4);
+  const Tensor one = Tensor::normal({1, 1, 1, 16}, 5);
+  (void)attention(one, keys, keys, {.context = &context});
+  EXPECT_EQ(context.last_call().threads, 1);
+}
+
 }  // namespace
 }  // namespace headwise
