@@ -8,6 +8,7 @@
 #include <thread>
 
 #include "base/check.h"
+#include "base/huge_pages.h"
 #include "headwise/error.h"
 #include "runtime/context_state.h"
 
@@ -110,6 +111,7 @@ std::byte* allocate(std::size_t bytes) {
   auto* memory =
       static_cast<std::byte*>(::operator new (bytes, std::align_val_t{kAlignment}, std::nothrow));
   if (memory == nullptr) throw OutOfMemory(bytes);
+  base::prefer_huge_pages(memory, bytes);
   return memory;
 }
 

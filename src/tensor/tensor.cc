@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "base/check.h"
+#include "base/huge_pages.h"
 #include "base/philox.h"
 #include "headwise/error.h"
 #include "headwise/tensor.h"
@@ -23,6 +24,7 @@ void* allocate_aligned(std::size_t count, std::size_t element_bytes) {
       (count * element_bytes + kTensorAlignment - 1) / kTensorAlignment * kTensorAlignment;
   void* memory = ::operator new (bytes, std::align_val_t{kTensorAlignment}, std::nothrow);
   if (memory == nullptr) throw OutOfMemory(bytes);
+  base::prefer_huge_pages(memory, bytes);
   return memory;
 }
 
