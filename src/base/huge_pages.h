@@ -13,10 +13,11 @@ namespace headwise::base {
 // A hint: where the system does not follow it, nothing is lost. The memory is not touched.
 inline void prefer_huge_pages(void* memory, std::size_t bytes) {
   constexpr std::uintptr_t kPage = std::uintptr_t{2} << 20U;
-  const auto begin = (reinterpret_cast<std::uintptr_t>(memory) + kPage - 1) / kPage * kPage;
-  const auto end = (reinterpret_cast<std::uintptr_t>(memory) + bytes) / kPage * kPage;
 #ifdef MADV_HUGEPAGE
-  if (begin < end) (void)madvise(reinterpret_cast<void*>(begin), end - begin, MADV_HUGEPAGE);
+  const std::size_t before = (kPage - reinterpret_cast<std::uintptr_t>(memory) % kPage) % kPage;
+  if (bytes < before + kPage) return;
+  const std::size_t whole = (bytes - before) / kPage * kPage;
+  (void)madvise(static_cast<std::byte*>(memory) + before, whole, MADV_HUGEPAGE);
 #endif
 }
 

@@ -223,10 +223,10 @@ void AttentionForward::run(const runtime::Lease& lease, const AttentionBuffers& 
   lease.parallel_for(shared_blocks_ * kv_heads, [&](std::int64_t task, int) {
     const std::int64_t block = task / kv_heads;
     // The last sequence that begins at or before the block and has any.
-    const auto after = std::upper_bound(
+    const auto* after = std::upper_bound(
         sequences_.begin(), sequences_.end(), block,
         [](std::int64_t b, const SequencePlan& sequence) { return b < sequence.shared_before; });
-    auto found = after - 1;
+    const auto* found = after - 1;
     while (!found->shared || found->blocks == 0) --found;
     const Head shared = shared_head(lease, found - sequences_.begin(), task % kv_heads);
     pack_block(buffers, shared, found->first_block + block - found->shared_before);
