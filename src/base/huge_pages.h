@@ -1,6 +1,5 @@
 // Asks for huge pages where memory is large. A matrix read by columns of tiles touches a page per
-// row; with 4 KB pages the translations alone cost up to a tenth of the time, more inside a virtual
-// machine.
+// row; with 4 KB pages the translations alone cost some percent of the time in a virtual machine.
 #pragma once
 
 #include <sys/mman.h>

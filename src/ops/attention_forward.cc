@@ -310,8 +310,7 @@ void AttentionForward::pack_if_needed(const AttentionBuffers& buffers, const Hea
   if (!alone) head.packed[block - head.first_block] = true;
 }
 
-// Rows without gaps that are short enough for the cache are as good as packed. (Rows of other heads
-// between them cost a tenth of the speed, longer ones 3%.)
+// Rows without gaps that are short enough for the cache are as good as packed.
 bool AttentionForward::values_in_place(const AttentionBuffers& buffers) const {
   const std::int64_t dv = plan_.dims.value_size;
   return buffers.value.feature_stride == 1 && buffers.value.row_stride == dv &&

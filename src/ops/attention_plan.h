@@ -16,8 +16,7 @@
 namespace headwise::ops {
 
 // Key blocks begin at multiples of kKeyBlock whatever the mask or the offset, so that a row's sums
-// are cut at the same places however the call was cut. (64 keys lose 4% of the speed, more than 256
-// gain nothing.)
+// are cut at the same places however the call was cut.
 inline constexpr std::int64_t kKeyBlock = 256;
 
 // Heads of all sequences, in whatever order memory has them.

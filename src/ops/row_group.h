@@ -34,7 +34,7 @@ struct ScoreBlock {
 
 // Memory of a worker for one ScoreBlock.
 struct ScoreBuffers {
-  float* scores = nullptr;  // kMostRows-ish rows × stride
+  float* scores = nullptr;  // rows × stride
   float* bias = nullptr;
   std::uint8_t* keep = nullptr;
   float* slope = nullptr;
@@ -48,7 +48,6 @@ class RowGroup {
   RowGroup(const AttentionPlan& plan, const kernels::Kernels& kernels, std::int64_t sequence,
            std::int64_t kv_head, std::int64_t first, std::int64_t rows);
 
-  [[nodiscard]] std::int64_t sequence() const { return sequence_; }
   [[nodiscard]] std::int64_t kv_head() const { return kv_head_; }
   [[nodiscard]] std::int64_t rows() const { return rows_; }
 

@@ -14,6 +14,8 @@
 
 #include <hwy/highway.h>
 
+#include "kernels/gemm/few_rows-inl.h"
+#include "kernels/gemm/panels-inl.h"
 #include "kernels/math/vector_math-inl.h"
 
 #if HWY_TARGET != HWY_SCALAR
@@ -50,9 +52,6 @@ constexpr int panels_beside(int rows) {
   while (panels < 4 && sums() < 8 && 2 * sums() <= kAccumulators) panels *= 2;
   return panels;
 }
-
-HWY_INLINE void prefetch(const float* p) { __builtin_prefetch(p, 0, 3); }
-HWY_INLINE void prefetch_to_l2(const float* p) { __builtin_prefetch(p, 0, 2); }
 
 struct TileOperands {
   const float* a;
@@ -408,202 +407,6 @@ HWY_INLINE void run_tiles(const Call& call) {
 
 void multiply(const Product& product) { run_tiles<ProductTiles>(product); }
 void multiply_scores(const ScoreProduct& product) { run_tiles<ScoreTiles>(product); }
-
-// Notes whether everything that passes by is finite.
-class FiniteCheck {
- public:
-  FiniteCheck() : spoilt_(hn::Zero(kTag)) {}
-  // x·0 is 0 for finite x and NaN otherwise: cheaper to collect than a test each.
-  HWY_INLINE void note(FloatVector v) { spoilt_ = hn::MulAdd(v, hn::Zero(kTag), spoilt_); }
-  HWY_INLINE bool passed() const { return hn::AllTrue(kTag, hn::Eq(spoilt_, hn::Zero(kTag))); }
-
- private:
-  FloatVector spoilt_;
-};
-
-// Four numbers each of as many rows as there are lanes: block i of vector r is row 4·i + r.
-template <int Blocks>
-HWY_INLINE auto load_blocks(const float* from, std::int64_t stride) {
-  if constexpr (Blocks == 1) {
-    return hn::LoadU(hn::FixedTag<float, 4>(), from);
-  } else {
-    const hn::FixedTag<float, extent(4 * std::int64_t{Blocks})> tag;
-    return hn::Combine(tag, load_blocks<Blocks / 2>(from + stride * 2 * Blocks, stride),
-                       load_blocks<Blocks / 2>(from, stride));
-  }
-}
-
-// kLanes rows × 4 columns → 4 vectors, each a column.
-struct Columns {
-  FloatVector column[4];
-};
-HWY_INLINE Columns load_columns(const float* from, std::int64_t stride) {
-  const hn::RepartitionToWide<FloatTag> wide;
-  FloatVector rows[4];
-#pragma GCC unroll 4
-  for (int r = 0; r < 4; ++r) rows[r] = load_blocks<kLanes / 4>(from + r * stride, stride);
-  const auto lo01 = hn::BitCast(wide, hn::InterleaveLower(kTag, rows[0], rows[1]));
-  const auto lo23 = hn::BitCast(wide, hn::InterleaveLower(kTag, rows[2], rows[3]));
-  const auto hi01 = hn::BitCast(wide, hn::InterleaveUpper(kTag, rows[0], rows[1]));
-  const auto hi23 = hn::BitCast(wide, hn::InterleaveUpper(kTag, rows[2], rows[3]));
-  return {{hn::BitCast(kTag, hn::InterleaveLower(wide, lo01, lo23)),
-           hn::BitCast(kTag, hn::InterleaveUpper(wide, lo01, lo23)),
-           hn::BitCast(kTag, hn::InterleaveLower(wide, hi01, hi23)),
-           hn::BitCast(kTag, hn::InterleaveUpper(wide, hi01, hi23))}};
-}
-
-// One panel, or the end of one, from any strides.
-HWY_INLINE void pack_slowly(std::int64_t depth, std::int64_t width, MatrixView b, float* panel,
-                            FiniteCheck& check) {
-  for (std::int64_t k = 0; k < depth; ++k, panel += kPanelWidth) {
-    for (std::int64_t j = 0; j < kPanelWidth; ++j) panel[j] = j < width ? b(k, j) : 0.0F;
-    for (int j = 0; j < kPanelVectors; ++j) check.note(hn::LoadU(kTag, panel + j * kLanes));
-  }
-}
-
-// Rows of unit stride are copied by vectors, and columns of unit stride (K, to become Kᵀ) are
-// transposed in registers.
-bool pack_panels(std::int64_t depth, std::int64_t columns, MatrixView b, float* panels) {
-  FiniteCheck check;
-  for (std::int64_t column = 0; column < columns;
-       column += kPanelWidth, panels += depth * kPanelWidth) {
-    const std::int64_t width = std::min(kPanelWidth, columns - column);
-    const float* from = b.data + column * b.column_stride;
-    std::int64_t k = 0;
-    if (width == kPanelWidth && b.column_stride == 1) {
-      for (; k < depth; ++k) {
-#pragma GCC unroll 4
-        for (int j = 0; j < kPanelVectors; ++j) {
-          const FloatVector v = hn::LoadU(kTag, from + k * b.row_stride + j * kLanes);
-          check.note(v);
-          hn::Store(v, kTag, panels + k * kPanelWidth + j * kLanes);
-        }
-      }
-    } else if (width == kPanelWidth && b.row_stride == 1) {
-      for (; k + 4 <= depth; k += 4) {
-#pragma GCC unroll 4
-        for (int j = 0; j < kPanelVectors; ++j) {
-          const Columns four =
-              load_columns(from + k + j * kLanes * b.column_stride, b.column_stride);
-#pragma GCC unroll 4
-          for (int i = 0; i < 4; ++i) {
-            check.note(four.column[i]);
-            hn::Store(four.column[i], kTag, panels + (k + i) * kPanelWidth + j * kLanes);
-          }
-        }
-      }
-    }
-    pack_slowly(depth - k, width, b.from(k, column), panels + k * kPanelWidth, check);
-  }
-  return check.passed();
-}
-
-// Vectors × kLanes keys against Rows queries.
-template <int Rows, int Vectors>
-HWY_INLINE void score_keys(const FewRowsProduct& p, std::int64_t row, std::int64_t key) {
-  const float* a = p.a.data + row * p.a.row_stride;
-  const float* keys = p.b.data + key * p.b.row_stride;
-  constexpr std::int64_t kAhead = 32;  // keys
-  FloatVector sums[extent(Rows)][extent(Vectors)];
-#pragma GCC unroll 16
-  for (int i = 0; i < Rows; ++i) {
-#pragma GCC unroll 8
-    for (int j = 0; j < Vectors; ++j) sums[i][j] = hn::Zero(kTag);
-  }
-  std::int64_t k = 0;
-  while (k + 4 <= p.depth) {
-    // A cache line of each key at a time: rows a power of two apart compete for the same few places
-    // of the first cache, and would push each other out before all of the line is used.
-    const std::int64_t line_end = std::min(k + kPanelWidth, p.depth / 4 * 4);
-    // Columns go through memory that stays in the first cache: kept in registers, they would leave
-    // too few of those for the sums of several rows.
-    HWY_ALIGN float columns[kPanelWidth][extent(Vectors * kLanes)];
-#pragma GCC unroll 8
-    for (int j = 0; j < Vectors; ++j) {
-      const float* rows = keys + j * kLanes * p.b.row_stride;
-      for (int i = 0; i < kLanes; ++i) prefetch_to_l2(rows + (i + kAhead) * p.b.row_stride + k);
-      for (std::int64_t step = k; step < line_end; step += 4) {
-        const Columns four = load_columns(rows + step, p.b.row_stride);
-#pragma GCC unroll 4
-        for (int c = 0; c < 4; ++c) {
-          hn::Store(four.column[c], kTag, columns[step - k + c] + j * kLanes);
-        }
-      }
-    }
-    for (std::int64_t step = k; step < line_end; ++step) {
-#pragma GCC unroll 16
-      for (int i = 0; i < Rows; ++i) {
-        const FloatVector factor = hn::Set(kTag, a[i * p.a.row_stride + step * p.a.column_stride]);
-#pragma GCC unroll 8
-        for (int j = 0; j < Vectors; ++j) {
-          const FloatVector column = hn::Load(kTag, columns[step - k] + j * kLanes);
-          sums[i][j] = hn::MulAdd(factor, column, sums[i][j]);
-        }
-      }
-    }
-    k = line_end;
-  }
-  for (; k < p.depth; ++k) {
-#pragma GCC unroll 8
-    for (int j = 0; j < Vectors; ++j) {
-      HWY_ALIGN float column[extent(kLanes)];
-      for (int lane = 0; lane < kLanes; ++lane) {
-        column[lane] = keys[(j * kLanes + lane) * p.b.row_stride + k];
-      }
-      const FloatVector values = hn::Load(kTag, column);
-#pragma GCC unroll 16
-      for (int i = 0; i < Rows; ++i) {
-        const float factor = a[i * p.a.row_stride + k * p.a.column_stride];
-        sums[i][j] = hn::MulAdd(hn::Set(kTag, factor), values, sums[i][j]);
-      }
-    }
-  }
-#pragma GCC unroll 16
-  for (int i = 0; i < Rows; ++i) {
-#pragma GCC unroll 8
-    for (int j = 0; j < Vectors; ++j) {
-      float* lanes = p.row_max + (row + i) * kPanelWidth + j % kPanelVectors * kLanes;
-      hn::StoreU(sums[i][j], kTag, p.scores + (row + i) * p.score_stride + key + j * kLanes);
-      hn::StoreU(hn::Max(sums[i][j], hn::LoadU(kTag, lanes)), kTag, lanes);
-    }
-  }
-}
-
-template <int Rows>
-void score_rows(const FewRowsProduct& p, std::int64_t row) {
-  // Four chains of multiply-adds at least, to hide the latency of one.
-  constexpr int kVectors = Rows * kPanelVectors >= 4 ? int{kPanelVectors} : 4;
-  constexpr std::int64_t kKeys = kVectors * kLanes;
-  std::int64_t key = 0;
-  for (; key + kKeys <= p.columns; key += kKeys) score_keys<Rows, kVectors>(p, row, key);
-  for (; key + kPanelWidth <= p.columns; key += kPanelWidth) {
-    score_keys<Rows, kPanelVectors>(p, row, key);
-  }
-  for (; key < panel_count(p.columns) * kPanelWidth; ++key) {
-    for (std::int64_t i = row; i < row + Rows; ++i) {
-      float& score = p.scores[i * p.score_stride + key];
-      score = -std::numeric_limits<float>::infinity();
-      if (key >= p.columns) continue;
-      // One lane of a vector: a fused multiply-add exactly where the others have one.
-      FloatVector sum = hn::Zero(kTag);
-      for (std::int64_t k = 0; k < p.depth; ++k) {
-        sum = hn::MulAdd(hn::Set(kTag, p.a(i, k)), hn::Set(kTag, p.b(key, k)), sum);
-      }
-      score = hn::GetLane(sum);
-      float& largest = p.row_max[i * kPanelWidth + key % kPanelWidth];
-      if (score > largest) largest = score;
-    }
-  }
-}
-
-void multiply_few_rows(const FewRowsProduct& p) {
-  static_assert(kFewRows == 4);
-  std::int64_t row = 0;
-  for (; row + 4 <= p.rows; row += 4) score_rows<4>(p, row);
-  if (p.rows - row == 3) score_rows<3>(p, row);
-  if (p.rows - row == 2) score_rows<2>(p, row);
-  if (p.rows - row == 1) score_rows<1>(p, row);
-}
 
 constexpr GemmKernels kGemmKernels{kTileRows, kWidePanels* kPanelWidth, pack_panels,
                                    multiply,  multiply_scores,          multiply_few_rows};

@@ -1,0 +1,137 @@
+// A few queries against unpacked keys, for one CPU target. Included once per target.
+#include "kernels/gemm/gemm.h"
+
+#if defined(HEADWISE_FEW_ROWS_INL_H_) == defined(HWY_TARGET_TOGGLE)
+#ifdef HEADWISE_FEW_ROWS_INL_H_
+#undef HEADWISE_FEW_ROWS_INL_H_
+#else
+#define HEADWISE_FEW_ROWS_INL_H_
+#endif
+
+#include <algorithm>
+#include <cstdint>
+#include <limits>
+
+#include <hwy/highway.h>
+
+#include "kernels/gemm/panels-inl.h"
+#include "kernels/math/vector_math-inl.h"
+
+#if HWY_TARGET != HWY_SCALAR
+HWY_BEFORE_NAMESPACE();
+namespace headwise::kernels::HWY_NAMESPACE {
+
+namespace hn = hwy::HWY_NAMESPACE;
+
+// Vectors × kLanes keys against Rows queries.
+template <int Rows, int Vectors>
+HWY_INLINE void score_keys(const FewRowsProduct& p, std::int64_t row, std::int64_t key) {
+  const float* a = p.a.data + row * p.a.row_stride;
+  const float* keys = p.b.data + key * p.b.row_stride;
+  constexpr std::int64_t kAhead = 32;  // keys
+  FloatVector sums[extent(Rows)][extent(Vectors)];
+#pragma GCC unroll 16
+  for (int i = 0; i < Rows; ++i) {
+#pragma GCC unroll 8
+    for (int j = 0; j < Vectors; ++j) sums[i][j] = hn::Zero(kTag);
+  }
+  std::int64_t k = 0;
+  while (k + 4 <= p.depth) {
+    // A cache line of each key at a time: rows a power of two apart compete for the same few places
+    // of the first cache, and would push each other out before all of the line is used.
+    const std::int64_t line_end = std::min(k + kPanelWidth, p.depth / 4 * 4);
+    // Columns go through memory that stays in the first cache: kept in registers, they would leave
+    // too few of those for the sums of several rows.
+    HWY_ALIGN float columns[kPanelWidth][extent(Vectors * kLanes)];
+#pragma GCC unroll 8
+    for (int j = 0; j < Vectors; ++j) {
+      const float* rows = keys + j * kLanes * p.b.row_stride;
+      for (int i = 0; i < kLanes; ++i) prefetch_to_l2(rows + (i + kAhead) * p.b.row_stride + k);
+      for (std::int64_t step = k; step < line_end; step += 4) {
+        const Columns four = load_columns(rows + step, p.b.row_stride);
+#pragma GCC unroll 4
+        for (int c = 0; c < 4; ++c) {
+          hn::Store(four.column[c], kTag, columns[step - k + c] + j * kLanes);
+        }
+      }
+    }
+    for (std::int64_t step = k; step < line_end; ++step) {
+#pragma GCC unroll 16
+      for (int i = 0; i < Rows; ++i) {
+        const FloatVector factor = hn::Set(kTag, a[i * p.a.row_stride + step * p.a.column_stride]);
+#pragma GCC unroll 8
+        for (int j = 0; j < Vectors; ++j) {
+          const FloatVector column = hn::Load(kTag, columns[step - k] + j * kLanes);
+          sums[i][j] = hn::MulAdd(factor, column, sums[i][j]);
+        }
+      }
+    }
+    k = line_end;
+  }
+  for (; k < p.depth; ++k) {
+#pragma GCC unroll 8
+    for (int j = 0; j < Vectors; ++j) {
+      HWY_ALIGN float column[extent(kLanes)];
+      for (int lane = 0; lane < kLanes; ++lane) {
+        column[lane] = keys[(j * kLanes + lane) * p.b.row_stride + k];
+      }
+      const FloatVector values = hn::Load(kTag, column);
+#pragma GCC unroll 16
+      for (int i = 0; i < Rows; ++i) {
+        const float factor = a[i * p.a.row_stride + k * p.a.column_stride];
+        sums[i][j] = hn::MulAdd(hn::Set(kTag, factor), values, sums[i][j]);
+      }
+    }
+  }
+#pragma GCC unroll 16
+  for (int i = 0; i < Rows; ++i) {
+#pragma GCC unroll 8
+    for (int j = 0; j < Vectors; ++j) {
+      float* lanes = p.row_max + (row + i) * kPanelWidth + j % kPanelVectors * kLanes;
+      hn::StoreU(sums[i][j], kTag, p.scores + (row + i) * p.score_stride + key + j * kLanes);
+      hn::StoreU(hn::Max(sums[i][j], hn::LoadU(kTag, lanes)), kTag, lanes);
+    }
+  }
+}
+
+template <int Rows>
+void score_rows(const FewRowsProduct& p, std::int64_t row) {
+  // Four chains of multiply-adds at least, to hide the latency of one.
+  constexpr int kVectors = Rows * kPanelVectors >= 4 ? int{kPanelVectors} : 4;
+  constexpr std::int64_t kKeys = kVectors * kLanes;
+  std::int64_t key = 0;
+  for (; key + kKeys <= p.columns; key += kKeys) score_keys<Rows, kVectors>(p, row, key);
+  for (; key + kPanelWidth <= p.columns; key += kPanelWidth) {
+    score_keys<Rows, kPanelVectors>(p, row, key);
+  }
+  for (; key < panel_count(p.columns) * kPanelWidth; ++key) {
+    for (std::int64_t i = row; i < row + Rows; ++i) {
+      float& score = p.scores[i * p.score_stride + key];
+      score = -std::numeric_limits<float>::infinity();
+      if (key >= p.columns) continue;
+      // One lane of a vector: a fused multiply-add exactly where the others have one.
+      FloatVector sum = hn::Zero(kTag);
+      for (std::int64_t k = 0; k < p.depth; ++k) {
+        sum = hn::MulAdd(hn::Set(kTag, p.a(i, k)), hn::Set(kTag, p.b(key, k)), sum);
+      }
+      score = hn::GetLane(sum);
+      float& largest = p.row_max[i * kPanelWidth + key % kPanelWidth];
+      if (score > largest) largest = score;
+    }
+  }
+}
+
+void multiply_few_rows(const FewRowsProduct& p) {
+  static_assert(kFewRows == 4);
+  std::int64_t row = 0;
+  for (; row + 4 <= p.rows; row += 4) score_rows<4>(p, row);
+  if (p.rows - row == 3) score_rows<3>(p, row);
+  if (p.rows - row == 2) score_rows<2>(p, row);
+  if (p.rows - row == 1) score_rows<1>(p, row);
+}
+
+}  // namespace headwise::kernels::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+#endif  // HWY_SCALAR
+
+#endif
