@@ -1,7 +1,7 @@
 #include "ops/attention_forward.h"
 
 #include <algorithm>
-#include <bit>
+#include <cmath>
 #include <limits>
 
 #include "base/check.h"
@@ -17,24 +17,13 @@ namespace {
 constexpr std::int64_t kGroupTiles = 4;
 constexpr std::int64_t kMostUnpackedRows = 2 * kernels::kFewRows;
 
-// Looks at the bits, because comparing those is what compilers make vectors of.
-template <typename T>
-bool all_finite(kernels::StridedMatrix<T> rows, std::int64_t count, std::int64_t features) {
-  constexpr std::uint32_t kInfinity = 0x7F800000U;
-  std::uint32_t largest = 0;
-  const auto note = [&](float x) {
-    const std::uint32_t size = std::bit_cast<std::uint32_t>(x) & 0x7FFFFFFFU;
-    largest = largest < size ? size : largest;
-  };
+bool all_finite(kernels::MatrixView rows, std::int64_t count, std::int64_t features) {
   for (std::int64_t row = 0; row < count; ++row) {
-    const float* numbers = rows.data + row * rows.row_stride;
-    if (rows.column_stride == 1) {
-      for (std::int64_t i = 0; i < features; ++i) note(numbers[i]);
-    } else {
-      for (std::int64_t i = 0; i < features; ++i) note(numbers[i * rows.column_stride]);
+    for (std::int64_t i = 0; i < features; ++i) {
+      if (!std::isfinite(rows(row, i))) return false;
     }
   }
-  return largest < kInfinity;
+  return true;
 }
 
 void prefetch_for_writing(kernels::MutableMatrix rows, std::int64_t count, std::int64_t features) {
@@ -64,8 +53,8 @@ void fill_log_sum_exp(const runtime::Lease& lease, AttentionResult& result) {
   const float* sums = result.row_sum.data();
   lease.parallel_for(base::divide_up(count, kBlock), [&](std::int64_t block, int) {
     const std::int64_t first = block * kBlock;
-    kernels::log_sum_exp(std::min(kBlock, count - first), references + first, sums + first,
-                         logs + first);
+    lease.kernels().tile.log_sum_exp(std::min(kBlock, count - first), references + first,
+                                     sums + first, logs + first);
   });
 }
 
@@ -110,6 +99,7 @@ struct AttentionForward::BlockCall {
   kernels::MutableMatrix output;
   bool first, last;
   bool careful;
+  bool& not_finite;  // set by the last block if the output is not
 };
 
 AttentionForward::AttentionForward(const AttentionPlan& plan, const runtime::Lease& lease,
@@ -346,10 +336,12 @@ void AttentionForward::attend_group(const Worker& worker, const AttentionBuffers
 
   prefetch_for_writing(output, group.rows(), dv);
   const std::int64_t first = next_attended(head.first_block);
+  bool not_finite = false;
   for (std::int64_t block = first; block < head.end_block;) {
     const std::int64_t next = next_attended(block + 1);
     attend_block(worker, buffers, group,
-                 {head, block, query, output, block == first, next >= head.end_block, careful});
+                 {head, block, query, output, block == first, next >= head.end_block, careful,
+                  not_finite});
     block = next;
   }
   if (first >= head.end_block) {  // rows that attend nothing are 0
@@ -357,7 +349,7 @@ void AttentionForward::attend_group(const Worker& worker, const AttentionBuffers
       for (std::int64_t i = 0; i < dv; ++i) output(row, i) = 0.0F;
     }
   }
-  if (!careful && !all_finite(output, group.rows(), dv)) {
+  if (not_finite && !careful) {
     attend_group(worker, buffers, head, group, true);
     return;
   }
@@ -432,6 +424,7 @@ void AttentionForward::add_values(const Worker& worker, const AttentionBuffers& 
   if (call.last) {
     product.c = call.output;
     product.row_after = worker.inverse;
+    product.not_finite = &call.not_finite;
   }
   kernels_.gemm.multiply(product);
 }
@@ -460,6 +453,7 @@ void AttentionForward::add_unpacked_values(const Worker& worker, const Attention
     if (call.last && key + kKeys >= scores.tile.keys) {
       product.c = call.output;
       product.row_after = worker.inverse;
+      product.not_finite = &call.not_finite;
     }
     kernels_.gemm.multiply(product);
   }

@@ -16,6 +16,7 @@
 #include <hwy/highway.h>
 
 #include "kernels/gemm/gemm-inl.h"
+#include "kernels/math/log_sum_exp.h"
 #include "kernels/math/vector_math-inl.h"
 
 #if HWY_TARGET != HWY_SCALAR
@@ -27,17 +28,11 @@ namespace hn = hwy::HWY_NAMESPACE;
 // Calls visit(row, begin, end) for every row, with its keys in whole panels.
 template <typename Visit>
 HWY_INLINE void for_each_row(const ScoreTile& tile, const Visit& visit) {
-  const std::int64_t keys = panel_count(tile.keys) * kPanelWidth;
-  if (tile.spans == nullptr) {
-    for (std::int64_t row = 0; row < tile.rows; ++row) visit(row, std::int64_t{0}, keys);
-    return;
-  }
   const RowTiles tiles(tile.rows, kTileRows);
   for (std::int64_t t = 0; t < tiles.count; ++t) {
-    const std::int64_t end = std::min(tile.spans[t].end, keys);
-    for (std::int64_t row = tiles.row(t); row < tiles.row(t + 1); ++row) {
-      visit(row, tile.spans[t].begin, panel_count(end) * kPanelWidth);
-    }
+    const TileSpan span = span_of(tile.spans, t, tile.keys);
+    const std::int64_t end = panel_count(span.end) * kPanelWidth;
+    for (std::int64_t row = tiles.row(t); row < tiles.row(t + 1); ++row) visit(row, span.begin, end);
   }
 }
 
@@ -151,6 +146,7 @@ template <bool Sum>
 HWY_INLINE void weigh_row(float* scores, std::int64_t begin, std::int64_t end, float factor,
                           float reference, float times, float* lanes) {
   if (HWY_UNLIKELY(!(std::abs(reference) < kLargestReference))) {
+    if (Sum) std::fill_n(lanes, kPanelWidth, 0.0F);
     for (std::int64_t key = begin; key < end; ++key) {
       const float w = careful_weight(factor, reference, scores[key]);
       scores[key] = Sum || w == 0.0F ? w : w * times;
@@ -190,7 +186,6 @@ void online_softmax(const ScoreTile& tile, float factor, const float* row_max,
     const auto before =
         hn::Mul(hn::LoadU(quad, rows.sum + first), hn::LoadU(quad, rows.rescale + first));
     hn::StoreU(hn::Add(before, added), quad, rows.sum + first);
-    std::fill_n(lanes, 4 * kPanelWidth, 0.0F);
     pending = 0;
   };
   for_each_row(tile, [&](std::int64_t row, std::int64_t begin, std::int64_t end) HWY_ATTR {
@@ -355,8 +350,26 @@ void sigmoid(std::int64_t count, float* values) {
   std::copy_n(rest, count - i, values + i);
 }
 
+void log_sum_exp(std::int64_t count, const float* references, const float* sums, float* logs) {
+  const DoubleTag doubles;
+  const hn::Rebind<float, DoubleTag> floats;
+  const auto zero = hn::Zero(floats);
+  std::int64_t i = 0;
+  for (; i + kLanes / 2 <= count; i += kLanes / 2) {
+    const auto sum = hn::LoadU(floats, sums + i);
+    const auto reference = hn::PromoteTo(doubles, hn::LoadU(floats, references + i));
+    const auto log = hn::DemoteTo(
+        floats, hn::Add(hn::Mul(reference, hn::Set(doubles, std::numbers::ln2)),
+                        natural_log_of_normal(hn::PromoteTo(doubles, sum))));
+    const auto passed = hn::IfThenElse(hn::Eq(hn::Sub(sum, sum), zero), log, sum);
+    const auto empty = hn::Set(floats, -std::numeric_limits<float>::infinity());
+    hn::StoreU(hn::IfThenElse(hn::Eq(sum, zero), empty, passed), floats, logs + i);
+  }
+  for (; i < count; ++i) logs[i] = kernels::log_sum_exp(references[i], sums[i]);
+}
+
 constexpr TileKernels kTileKernels{finish_scores,  online_softmax, probabilities, drop,
-                                   score_gradient, row_dots,       sigmoid};
+                                   score_gradient, row_dots,       sigmoid,       log_sum_exp};
 
 }  // namespace headwise::kernels::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();

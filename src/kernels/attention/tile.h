@@ -78,9 +78,8 @@ struct TileKernels {
   void (*row_dots)(std::int64_t rows, std::int64_t columns, MatrixView x, MatrixView y,
                    float* dots);
   void (*sigmoid)(std::int64_t count, float* values);  // in place
+  // Natural logarithms of Σ exp(score) of rows; −∞ for empty ones.
+  void (*log_sum_exp)(std::int64_t count, const float* references, const float* sums, float* logs);
 };
-
-// Natural logarithm of Σ exp(score) of rows; −∞ for empty ones.
-void log_sum_exp(std::int64_t count, const float* references, const float* sums, float* logs);
 
 }  // namespace headwise::kernels

@@ -6,6 +6,7 @@
 
 #include "base/philox.h"
 #include "kernels/gemm/gemm_reference.h"
+#include "kernels/math/log_sum_exp.h"
 #include "kernels/math/scalar_math.h"
 
 namespace headwise::kernels::reference {
@@ -150,9 +151,13 @@ void sigmoid(std::int64_t count, float* values) {
   for (std::int64_t i = 0; i < count; ++i) values[i] = kernels::sigmoid(values[i]);
 }
 
+void log_sum_exp(std::int64_t count, const float* references, const float* sums, float* logs) {
+  for (std::int64_t i = 0; i < count; ++i) logs[i] = kernels::log_sum_exp(references[i], sums[i]);
+}
+
 }  // namespace
 
 const TileKernels kTileKernels{finish_scores,  online_softmax, probabilities, drop,
-                               score_gradient, row_dots,       sigmoid};
+                               score_gradient, row_dots,       sigmoid,       log_sum_exp};
 
 }  // namespace headwise::kernels::reference

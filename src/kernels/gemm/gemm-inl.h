@@ -258,6 +258,20 @@ HWY_INLINE void clear_signs_of_zeros(Accumulators<Rows, Panels>& sums) {
   }
 }
 
+// x − x is 0 or NaN. (Additions, because those have ports of their own on many CPUs.)
+template <int Rows, int Panels>
+HWY_INLINE bool all_finite(const Accumulators<Rows, Panels>& sums) {
+  FloatVector spoilt = hn::Zero(kTag);
+#pragma GCC unroll 16
+  for (int i = 0; i < Rows; ++i) {
+#pragma GCC unroll 16
+    for (int j = 0; j < Panels * kPanelVectors; ++j) {
+      spoilt = hn::Add(spoilt, hn::Sub(sums[i][j], sums[i][j]));
+    }
+  }
+  return hn::AllTrue(kTag, hn::Eq(spoilt, hn::Zero(kTag)));
+}
+
 template <int Rows, int Panels>
 HWY_INLINE void clear(Accumulators<Rows, Panels>& sums) {
 #pragma GCC unroll 16
@@ -303,6 +317,7 @@ struct ProductTiles {
       if (p.bias != nullptr) add_bias<Rows, Panels>(p.bias + at.column, columns, sums);
       if (p.row_after != nullptr) scale_rows<Rows, Panels>(p.row_after + row, sums);
       clear_signs_of_zeros<Rows, Panels>(sums);
+      if (p.not_finite != nullptr && !all_finite<Rows, Panels>(sums)) *p.not_finite = true;
       store_tile<Rows, Panels>(c, columns, sums);
     }
   }

@@ -123,6 +123,7 @@ struct Product {
   // A factor of exactly 0 makes a term 0 even if the other one is not finite. Slow; for data that
   // is hidden behind zeros and may be NaN.
   bool zero_annihilates = false;
+  bool* not_finite = nullptr;               // set if the result is not; null: not asked
   const TileSpan* depth_of_tile = nullptr;  // for each of RowTiles; null: all
   RowCursor* ahead = nullptr;               // null: fetches its own B ahead
 };

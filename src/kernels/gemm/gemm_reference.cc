@@ -53,6 +53,7 @@ void multiply(const Product& p) {
       if (p.bias != nullptr) sum += p.bias[j];
       if (p.row_after != nullptr) sum *= p.row_after[i];
       p.c(i, j) = sum + 0.0F;  // never −0, which would tell how many terms vanished
+      if (p.not_finite != nullptr && !std::isfinite(sum)) *p.not_finite = true;
     }
   }
 }
