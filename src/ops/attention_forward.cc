@@ -253,18 +253,22 @@ void AttentionForward::report(const runtime::Lease& lease, const AttentionBuffer
   }
 }
 
-// What the task with this number will pack, if it is that of another head.
+// What the task with this number will read, in its order.
 kernels::RowCursor AttentionForward::rows_ahead(const AttentionBuffers& buffers,
                                                 std::int64_t task) const {
+  kernels::RowCursor rows;
   const auto chunks = static_cast<std::int64_t>(plan_.row_chunks.size());
-  const std::int64_t chunk = chunks - 1 - task / plan_.dims.kv_heads;
-  if (chunk < 0) return {};
-  const std::int64_t sequence = plan_.row_chunks[static_cast<std::size_t>(chunk)].sequence;
+  const std::int64_t number = chunks - 1 - task / plan_.dims.kv_heads;
+  if (number < 0) return rows;
+  const std::int64_t sequence = plan_.row_chunks[static_cast<std::size_t>(number)].sequence;
   const std::int64_t kv_head = task % plan_.dims.kv_heads;
-  const std::int64_t keys =
-      plan_.shape.all_keys(plan_.shape.sequences[static_cast<std::size_t>(sequence)]);
-  return {key_rows(plan_, buffers.key, sequence, kv_head, 0),
-          key_rows(plan_, buffers.value, sequence, kv_head, 0), keys};
+  const auto& shape = plan_.shape.sequences[static_cast<std::size_t>(sequence)];
+  const std::int64_t keys = plan_.shape.all_keys(shape);
+  rows.add(key_rows(plan_, buffers.key, sequence, kv_head, 0), keys, plan_.dims.key_size);
+  rows.add(buffers.query.head(sequence, shape.query_begin, kv_head * plan_.group()), shape.queries,
+           plan_.dims.key_size);
+  rows.add(key_rows(plan_, buffers.value, sequence, kv_head, 0), keys, plan_.dims.value_size);
+  return rows;
 }
 
 // A few rows pass by every key once: packing would cost more than the products. The kernels for

@@ -58,8 +58,7 @@ struct TileOperands {
   std::int64_t a_row, a_column;  // strides
   const float* b;
   std::int64_t b_panel, b_row;  // strides
-  const float* ahead;           // to be fetched, together with what follows at ahead_step
-  std::int64_t ahead_step;
+  RowCursor* ahead;             // null: B's own rows are fetched ahead
   std::int64_t depth;
 };
 
@@ -94,8 +93,8 @@ HWY_INLINE void multiply_add(const TileOperands& o, Accumulators<Rows, Panels>& 
   const std::int64_t a_row = o.a_row;
   const std::int64_t b_panel = o.b_panel;
   const std::int64_t b_row = o.b_row;
-  const float* ahead = o.ahead;
-  const std::int64_t ahead_step = o.ahead_step;
+  constexpr std::int64_t kStepsAhead = 32;
+  const std::int64_t ahead_step = o.ahead == nullptr ? o.b_row : 1;
   const std::int64_t a_column = UnitStride ? 1 : o.a_column;
   // Named copies: GCC keeps an array in registers only as long as nobody takes its address.
   Accumulators<Rows, Panels> local;
@@ -107,15 +106,18 @@ HWY_INLINE void multiply_add(const TileOperands& o, Accumulators<Rows, Panels>& 
   // Unrolled by GCC's last unroller, which works on registers that are named already (+1 to 2
   // points of the peak at a depth of 64). Written out four times, GCC 12 permutes the accumulators
   // between steps and spills: 65% of the peak instead of 97% for 6 × 16 on AVX2.
+  for (std::int64_t left = o.depth; left > 0; left -= RowCursor::kPiece) {
+    const float* ahead = o.ahead == nullptr ? b + kStepsAhead * b_row : o.ahead->next();
 #pragma GCC unroll 4
-  for (std::int64_t k = o.depth; k > 0; --k) {
-    prefetch_to_l2(ahead);
-    ahead += ahead_step;
-    multiply_add_step<Rows, Panels>(a, a_row, b, b_panel, local);
-    a += a_column;
-    b += b_row;
-    // Without this GCC precomputes an address for every row, and spills them.
-    asm volatile("" : "+r"(a));
+    for (std::int64_t k = std::min(left, RowCursor::kPiece); k > 0; --k) {
+      prefetch_to_l2(ahead);
+      ahead += ahead_step;
+      multiply_add_step<Rows, Panels>(a, a_row, b, b_panel, local);
+      a += a_column;
+      b += b_row;
+      // Without this GCC precomputes an address for every row, and spills them.
+      asm volatile("" : "+r"(a));
+    }
   }
 #pragma GCC unroll 16
   for (int i = 0; i < Rows; ++i) {
@@ -160,11 +162,6 @@ HWY_INLINE TileSpan span_of(const TileSpan* spans, std::int64_t tile, std::int64
 HWY_INLINE bool wanted(const TileSpan* spans, std::int64_t tile, const TileColumn& at,
                        std::int64_t width) {
   return spans == nullptr || (at.column < spans[tile].end && at.column + width > spans[tile].begin);
-}
-
-HWY_INLINE const float* next_ahead(RowCursor* cursor, const float* panel, std::int64_t b_row) {
-  constexpr std::int64_t kSteps = 32;
-  return cursor == nullptr ? panel + kSteps * b_row : cursor->next();
 }
 
 // Moves a tile between registers and C, of which it may cover `columns` only.
@@ -304,8 +301,7 @@ struct ProductTiles {
                                   panel + depth.begin * p.b.row_stride,
                                   p.b.panel_stride,
                                   p.b.row_stride,
-                                  next_ahead(p.ahead, panel, p.b.row_stride),
-                                  p.ahead == nullptr ? p.b.row_stride : 1,
+                                  p.ahead,
                                   depth.end - depth.begin};
       if (HWY_UNLIKELY(p.zero_annihilates)) {
         multiply_add_nonzero<Rows, Panels>(operands, sums);
@@ -338,8 +334,7 @@ struct ScoreTiles {
                                   panel,
                                   p.b.panel_stride,
                                   p.b.row_stride,
-                                  next_ahead(p.ahead, panel, p.b.row_stride),
-                                  p.ahead == nullptr ? p.b.row_stride : 1,
+                                  p.ahead,
                                   p.depth};
       Accumulators<Rows, Panels> sums;
       clear<Rows, Panels>(sums);

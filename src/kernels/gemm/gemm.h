@@ -79,34 +79,42 @@ inline Panels packed_panels(const float* data, std::int64_t depth) {
 inline Panels panels_in_place(MatrixView b) { return {b.data, kPanelWidth, b.row_stride}; }
 
 // Rows that will be needed soon, by other products: each register tile that is handed a cursor
-// fetches one of them into the second cache on the way, a number per step of its loop. (All at once
-// they would stand in the way of what is needed now.)
+// fetches pieces of them into the second cache on the way, a number per step of its loop. (All at
+// once they would stand in the way of what is needed now.)
 class RowCursor {
  public:
-  RowCursor() = default;
-  // First the rows of one matrix, then as many of another.
-  RowCursor(MatrixView first, MatrixView second, std::int64_t rows)
-      : row_(first.data), stride_(first.row_stride), left_(rows), second_(second), rows_(rows) {}
+  static constexpr std::int64_t kPiece = 64;  // numbers
+
+  // Rows of unit stride.
+  void add(MatrixView rows, std::int64_t count, std::int64_t features) {
+    if (count > 0) parts_[parts_added_++] = {rows, count, features};
+  }
+  // The next piece; at the end, the last one again and again.
   const float* next() {
-    if (left_ == 0) {
-      row_ = second_.data;
-      stride_ = second_.row_stride;
-      left_ = rows_;
-      rows_ = 1;  // at the end, the last row again and again
-      second_.data = row_ + (left_ - 1) * stride_;
+    Part& part = parts_[part_];
+    const float* piece = part.rows.data + column_;
+    column_ += kPiece;
+    if (column_ >= part.features) {
+      column_ = 0;
+      if (--part.count > 0) {
+        part.rows.data += part.rows.row_stride;
+      } else {
+        part.count = 1;
+        if (part_ + 1 < parts_added_) ++part_;
+      }
     }
-    const float* row = row_;
-    row_ += stride_;
-    --left_;
-    return row;
+    return piece;
   }
 
  private:
-  const float* row_ = nullptr;
-  std::int64_t stride_ = 0;
-  std::int64_t left_ = 0;
-  MatrixView second_;
-  std::int64_t rows_ = 0;
+  struct Part {
+    MatrixView rows;
+    std::int64_t count = 0, features = 0;
+  };
+  static constexpr int kMostParts = 3;
+  Part parts_[kMostParts];
+  int parts_added_ = 0, part_ = 0;
+  std::int64_t column_ = 0;
 };
 
 struct Product {
