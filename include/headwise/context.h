@@ -35,8 +35,8 @@ struct CallReport {
   [[nodiscard]] std::string to_string() const;
 };
 
-// Give the same Context to call after call: its threads stay alive and its scratch is reused, so a
-// call that fits needs no allocation for its inner work. One call at a time may use a Context; a
+// Give the same Context to call after call: its threads stay alive, its scratch is reused, and so is
+// the memory of large results that were dropped; a call that fits needs nothing of the system. One call at a time may use a Context; a
 // second one that arrives meanwhile gets an ArgumentError. Calls without a Context make one for
 // themselves. Results do not depend on the thread count, bit for bit.
 class Context {
@@ -53,6 +53,8 @@ class Context {
   [[nodiscard]] int threads() const noexcept;
   [[nodiscard]] std::string_view target() const noexcept;    // empty after a move
   [[nodiscard]] std::size_t scratch_bytes() const noexcept;  // held for the next call
+  // Of results that are gone, held for the next ones of their sizes: at most 256 MB.
+  [[nodiscard]] std::size_t recycled_bytes() const noexcept;
 
   // Of the last call; all empty before the first.
   [[nodiscard]] CallReport last_call() const noexcept;

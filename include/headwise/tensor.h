@@ -8,7 +8,6 @@
 #include <initializer_list>
 #include <map>
 #include <memory>
-#include <new>
 #include <span>
 #include <string>
 #include <type_traits>
@@ -112,13 +111,17 @@ using MutableView = TensorView<float>;
 
 namespace detail {
 inline constexpr std::size_t kTensorAlignment = 64;  // a cache line, and the widest vector
-// Null for nothing; throws OutOfMemory.
-void* allocate_aligned(std::size_t count, std::size_t element_bytes);
+class RecycledMemory;
 struct AlignedDelete {
-  void operator()(void* memory) const noexcept {
-    ::operator delete (memory, std::align_val_t{kTensorAlignment});
-  }
+  void operator()(void* memory) const noexcept;
+
+  std::shared_ptr<RecycledMemory> recycled;  // where the memory goes; null: to the system
+  std::size_t bytes = 0;
 };
+using AlignedMemory = std::unique_ptr<void, AlignedDelete>;
+// Null for nothing; throws OutOfMemory.
+AlignedMemory allocate_aligned(std::size_t count, std::size_t element_bytes,
+                               std::shared_ptr<RecycledMemory> recycled);
 }  // namespace detail
 
 // Owns its numbers: row-major, 64-byte aligned, copied when copied.
@@ -126,7 +129,7 @@ template <typename T>
 class BasicTensor {
  public:
   BasicTensor() : shape_{0} {}
-  explicit BasicTensor(const Shape& shape);  // zeros
+  explicit BasicTensor(const Shape& shape) : BasicTensor(shape, nullptr) {}  // zeros
   BasicTensor(const BasicTensor& other);
   BasicTensor(BasicTensor&& other) noexcept  // leaves an empty tensor behind
       : shape_(std::exchange(other.shape_, Shape{0})), data_(std::move(other.data_)) {}
@@ -171,6 +174,9 @@ class BasicTensor {
   operator TensorView<T>() { return view(); }
   // NOLINTNEXTLINE(google-explicit-constructor)
   operator TensorView<const T>() const { return view(); }
+
+  // For the library: zeros in memory that is used again and again.
+  BasicTensor(const Shape& shape, std::shared_ptr<detail::RecycledMemory> recycled);
 
   // The same numbers under another shape of the same element count.
   [[nodiscard]] BasicTensor reshaped(const Shape& shape) const&;

@@ -269,6 +269,14 @@ void BackwardCall::through_key_projection(const KeySide& side) const {
                            });
 }
 
+AttentionWeights zero_weights(const AttentionConfig& config, const Lease& lease) {
+  AttentionWeights weights;
+  for (const WeightField& field : weight_fields()) {
+    if (field.present(config)) weights.*field.tensor = lease.zeros(field.flat_shape(config));
+  }
+  return weights;
+}
+
 }  // namespace
 
 LayerGradients MultiHeadAttention::backward(const AttentionInputs& inputs,
@@ -290,15 +298,15 @@ LayerGradients MultiHeadAttention::backward(const AttentionInputs& inputs,
   runtime::ScratchPlan scratch;
   const GradientPlan gradient_plan(plan, config, lease.threads(), scratch);
   const ops::AttentionBackward attention(plan.attention, lease, scratch);
-  LayerGradients gradients{Tensor(plan.inputs.query.shape()),
-                           Tensor(plan.inputs.key.shape()),
-                           Tensor(plan.inputs.value.shape()),
-                           AttentionWeights::zeros(config),
+  LayerGradients gradients{lease.zeros(plan.inputs.query.shape()),
+                           lease.zeros(plan.inputs.key.shape()),
+                           lease.zeros(plan.inputs.value.shape()),
+                           zero_weights(config, lease),
                            {}};
   std::optional<ops::BiasGradient> bias_pass;
   if (backward.bias_gradient) {
     bias_pass.emplace(plan.attention, options.bias, lease, scratch);
-    gradients.bias = bias_pass->allocate();
+    gradients.bias = bias_pass->allocate(lease);
   }
   lease.reserve(scratch, 2.5 * plan.attention.flops() + 2.0 * plan.projection_flops(config));
 

@@ -32,7 +32,7 @@ struct Activations {
 
 struct ActivationPlan {
   ActivationPlan(const LayerPlan& plan, const AttentionConfig& config, bool save,
-                 runtime::ScratchPlan& scratch);
+                 const Lease& lease, runtime::ScratchPlan& scratch);
   [[nodiscard]] Activations activations(const Lease& lease) const;
 
   std::shared_ptr<SavedForward> saved;
@@ -41,7 +41,7 @@ struct ActivationPlan {
 };
 
 ActivationPlan::ActivationPlan(const LayerPlan& plan, const AttentionConfig& config, bool save,
-                               runtime::ScratchPlan& scratch)
+                               const Lease& lease, runtime::ScratchPlan& scratch)
     : normalises(config.qk_norm != QkNorm::None), gates(config.use_gate) {
   const std::int64_t rows = plan.query_rows();
   const std::int64_t keys = plan.stored_keys();
@@ -57,14 +57,14 @@ ActivationPlan::ActivationPlan(const LayerPlan& plan, const AttentionConfig& con
   }
   saved = std::make_shared<SavedForward>();
   if (normalises) {
-    saved->query_raw = Tensor({rows, widths.query});
-    saved->key_raw = Tensor({keys, widths.key});
+    saved->query_raw = lease.zeros({rows, widths.query});
+    saved->key_raw = lease.zeros({keys, widths.key});
   }
-  saved->query = Tensor({rows, widths.query});
-  saved->key = Tensor({keys, widths.key});
-  saved->value = Tensor({keys, widths.value});
-  saved->heads = Tensor({rows, widths.heads});
-  if (gates) saved->gate = Tensor({rows, widths.heads});
+  saved->query = lease.zeros({rows, widths.query});
+  saved->key = lease.zeros({keys, widths.key});
+  saved->value = lease.zeros({keys, widths.value});
+  saved->heads = lease.zeros({rows, widths.heads});
+  if (gates) saved->gate = lease.zeros({rows, widths.heads});
 }
 
 Activations ActivationPlan::activations(const Lease& lease) const {
@@ -171,13 +171,14 @@ AttentionResult MultiHeadAttention::forward(const AttentionInputs& inputs,
 
   Lease lease(kFunction, options.context);
   runtime::ScratchPlan scratch;
-  const ActivationPlan activation_plan(plan, config, options.save_for_backward, scratch);
+  const ActivationPlan activation_plan(plan, config, options.save_for_backward, lease,
+                                       scratch);
   const ops::AttentionForward attention(plan.attention, lease, scratch);
   const ops::AttentionWeightsPass weights(kFunction, plan.attention, options.weights, lease,
                                           scratch);
-  AttentionResult result = ops::allocate_result(plan.attention);
-  if (!options.out.present()) result.output = Tensor(plan.output_shape);
-  weights.allocate(result);
+  AttentionResult result = ops::allocate_result(plan.attention, lease);
+  if (!options.out.present()) result.output = lease.zeros(plan.output_shape);
+  weights.allocate(lease, result);
   lease.reserve(scratch, plan.attention.flops() + plan.projection_flops(config));
 
   const Activations a = activation_plan.activations(lease);

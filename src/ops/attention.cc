@@ -132,9 +132,9 @@ AttentionResult attention(const ConstView& query, const ConstView& key, const Co
   ScratchPlan scratch;
   const ops::AttentionForward forward(plan, lease, scratch);
   const ops::AttentionWeightsPass weights(kFunction, plan, options.weights, lease, scratch);
-  AttentionResult result = ops::allocate_result(plan);
-  if (!options.out.present()) result.output = Tensor(shape);
-  weights.allocate(result);
+  AttentionResult result = ops::allocate_result(plan, lease);
+  if (!options.out.present()) result.output = lease.zeros(shape);
+  weights.allocate(lease, result);
   lease.reserve(scratch, plan.flops());
 
   const MutableView out = options.out.present() ? options.out : result.output.view();
@@ -169,11 +169,11 @@ AttentionGradients attention_backward(const AttentionInputs& inputs, const Atten
   ScratchPlan scratch;
   const ops::AttentionBackward pass(plan, lease, scratch);
   AttentionGradients gradients{
-      Tensor(query.shape()), Tensor(key.shape()), Tensor(value.shape()), {}};
+      lease.zeros(query.shape()), lease.zeros(key.shape()), lease.zeros(value.shape()), {}};
   std::optional<ops::BiasGradient> bias_pass;
   if (backward.bias_gradient) {
     bias_pass.emplace(plan, options.bias, lease, scratch);
-    gradients.bias = bias_pass->allocate();
+    gradients.bias = bias_pass->allocate(lease);
   }
   lease.reserve(scratch, 2.5 * plan.flops());
 

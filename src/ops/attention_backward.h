@@ -122,7 +122,7 @@ class BiasGradient {
  public:
   BiasGradient(const AttentionPlan& plan, const std::vector<Bias>& biases,
                const runtime::Lease& lease, runtime::ScratchPlan& scratch);
-  [[nodiscard]] std::vector<Tensor> allocate() const;
+  [[nodiscard]] std::vector<Tensor> allocate(const runtime::Lease& lease) const;
   void run(const runtime::Lease& lease, const BackwardBuffers& buffers, const float* delta,
            std::vector<Tensor>& gradients) const;
 

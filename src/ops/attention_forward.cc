@@ -36,12 +36,12 @@ void prefetch_for_writing(kernels::MutableMatrix rows, std::int64_t count, std::
 
 }  // namespace
 
-AttentionResult allocate_result(const AttentionPlan& plan) {
+AttentionResult allocate_result(const AttentionPlan& plan, const runtime::Lease& lease) {
   const Shape rows = plan.row_shape(plan.dims.heads, plan.dims.queries, -1);
   AttentionResult result;
-  result.log_sum_exp = Tensor(rows);
-  result.row_reference = Tensor(rows);
-  result.row_sum = Tensor(rows);
+  result.log_sum_exp = lease.zeros(rows);
+  result.row_reference = lease.zeros(rows);
+  result.row_sum = lease.zeros(rows);
   return result;
 }
 

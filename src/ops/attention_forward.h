@@ -6,7 +6,7 @@
 namespace headwise::ops {
 
 // A result with room for what every call returns, but the output.
-AttentionResult allocate_result(const AttentionPlan& plan);
+AttentionResult allocate_result(const AttentionPlan& plan, const runtime::Lease& lease);
 // From the row statistics that run() left.
 void fill_log_sum_exp(const runtime::Lease& lease, AttentionResult& result);
 

@@ -117,22 +117,22 @@ bool AttentionWeightsPass::wants_every_head() const {
   return request_.top_k > 0 || request_.statistics;
 }
 
-void AttentionWeightsPass::allocate(AttentionResult& result) const {
+void AttentionWeightsPass::allocate(const runtime::Lease& lease, AttentionResult& result) const {
   const std::int64_t heads = plan_.dims.heads;
   const std::int64_t rows = plan_.dims.queries;
   if (request_.matrix != Matrix::None) {
     const bool averaged = request_.matrix == Matrix::Averaged;
-    result.weights = Tensor(
+    result.weights = lease.zeros(
         plan_.row_shape(averaged ? -1 : static_cast<std::int64_t>(request_.heads.size()),
                         static_cast<std::int64_t>(request_.rows.size()), plan_.longest_keys()));
   }
   if (request_.top_k > 0) {
     const Shape shape = plan_.row_shape(heads, rows, request_.top_k);
-    result.top = {Tensor(shape), IndexTensor::full(shape, -1)};
+    result.top = {lease.zeros(shape), IndexTensor::full(shape, -1)};
   }
   if (request_.statistics) {
     const Shape shape = plan_.row_shape(heads, rows, -1);
-    result.statistics = {Tensor(shape), Tensor(shape), Tensor(shape)};
+    result.statistics = {lease.zeros(shape), lease.zeros(shape), lease.zeros(shape)};
   }
 }
 

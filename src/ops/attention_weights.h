@@ -16,7 +16,7 @@ class AttentionWeightsPass {
                        const WeightsRequest& request, const runtime::Lease& lease,
                        runtime::ScratchPlan& scratch);
   // Makes the tensors of the result; the only part that allocates.
-  void allocate(AttentionResult& result) const;
+  void allocate(const runtime::Lease& lease, AttentionResult& result) const;
   void run(const runtime::Lease& lease, const AttentionBuffers& buffers,
            AttentionResult& result) const;
 

@@ -51,10 +51,10 @@ BiasGradient::BiasGradient(const AttentionPlan& plan, const std::vector<Bias>& b
   scratch_.claim(scratch, lease.threads());
 }
 
-std::vector<Tensor> BiasGradient::allocate() const {
+std::vector<Tensor> BiasGradient::allocate(const runtime::Lease& lease) const {
   std::vector<Tensor> gradients;
   gradients.reserve(biases_.size());
-  for (const Bias& bias : biases_) gradients.emplace_back(bias.values.view().shape());
+  for (const Bias& bias : biases_) gradients.push_back(lease.zeros(bias.values.view().shape()));
   return gradients;
 }
 

@@ -98,6 +98,9 @@ Context::Context(Context&&) noexcept = default;
 Context& Context::operator=(Context&&) noexcept = default;
 int Context::threads() const noexcept { return state_ ? state_->pool.threads() : 0; }
 std::size_t Context::scratch_bytes() const noexcept { return state_ ? state_->scratch_bytes : 0; }
+std::size_t Context::recycled_bytes() const noexcept {
+  return state_ ? state_->recycled->bytes() : 0;
+}
 
 namespace runtime {
 

@@ -9,8 +9,10 @@
 #include <string_view>
 
 #include "headwise/context.h"
+#include "headwise/tensor.h"
 #include "kernels/kernels.h"
 #include "runtime/thread_pool.h"
+#include "tensor/recycled_memory.h"
 
 namespace headwise::runtime {
 
@@ -25,6 +27,8 @@ class ContextState {
   CallReport report;
   std::unique_ptr<std::byte, void (*)(std::byte*)> scratch{nullptr, [](std::byte*) {}};
   std::size_t scratch_bytes = 0;
+  // Shared with the tensors that were made of it, which may outlive the context.
+  std::shared_ptr<detail::RecycledMemory> recycled = std::make_shared<detail::RecycledMemory>();
   std::atomic<bool> leased{false};
 };
 
@@ -60,6 +64,10 @@ class Lease {
   // All the memory and threads of the call; throws OutOfMemory. `flops` decides whether threads
   // are worth waking: the only use of the work's size, and without influence on results.
   void reserve(const ScratchPlan& plan, double flops);
+  // For results: zeros, in memory of earlier ones if the context is the caller's.
+  [[nodiscard]] Tensor zeros(const Shape& shape) const {
+    return {shape, own_ ? nullptr : state_->recycled};
+  }
   // For Context::last_call().
   void report_attention(std::string_view kernel, std::string_view reason) const {
     state_->report.attention = kernel;

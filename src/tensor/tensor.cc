@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <new>
 #include <numbers>
 #include <string>
 #include <utility>
@@ -10,22 +11,27 @@
 #include "base/philox.h"
 #include "headwise/error.h"
 #include "headwise/tensor.h"
+#include "tensor/recycled_memory.h"
 
 namespace headwise {
 
 namespace detail {
 
-void* allocate_aligned(std::size_t count, std::size_t element_bytes) {
+AlignedMemory allocate_aligned(std::size_t count, std::size_t element_bytes,
+                               std::shared_ptr<RecycledMemory> recycled) {
   if (count == 0) return nullptr;
   const std::size_t limit = std::numeric_limits<std::size_t>::max() - kTensorAlignment;
   if (count > limit / element_bytes) throw OutOfMemory(limit);
   // Whole cache lines, so that a vector load of the last few numbers stays inside.
   const std::size_t bytes =
       (count * element_bytes + kTensorAlignment - 1) / kTensorAlignment * kTensorAlignment;
-  void* memory = ::operator new (bytes, std::align_val_t{kTensorAlignment}, std::nothrow);
-  if (memory == nullptr) throw OutOfMemory(bytes);
-  base::prefer_huge_pages(memory, bytes);
-  return memory;
+  void* memory = recycled == nullptr ? nullptr : recycled->take(bytes);
+  if (memory == nullptr) {
+    memory = ::operator new (bytes, std::align_val_t{kTensorAlignment}, std::nothrow);
+    if (memory == nullptr) throw OutOfMemory(bytes);
+    base::prefer_huge_pages(memory, bytes);
+  }
+  return {memory, {std::move(recycled), bytes}};
 }
 
 }  // namespace detail
@@ -63,10 +69,12 @@ void fill_by_blocks(std::span<T> values, std::uint64_t seed, Make make) {
 }  // namespace
 
 template <typename T>
-BasicTensor<T>::BasicTensor(const Shape& shape)
-    : shape_(shape),
-      data_(static_cast<T*>(
-          detail::allocate_aligned(static_cast<std::size_t>(shape.element_count()), sizeof(T)))) {
+BasicTensor<T>::BasicTensor(const Shape& shape, std::shared_ptr<detail::RecycledMemory> recycled)
+    : shape_(shape) {
+  auto memory = detail::allocate_aligned(static_cast<std::size_t>(shape.element_count()), sizeof(T),
+                                         std::move(recycled));
+  data_ = {static_cast<T*>(memory.get()), memory.get_deleter()};
+  memory.release();
   std::uninitialized_fill_n(data_.get(), size(), T{});
 }
 
