@@ -13,7 +13,8 @@ using kernels::packed_size;
 
 namespace {
 
-constexpr std::int64_t kGroupTiles = 8;
+// Sums over a group's rows are as deep as it is high: it should not be low.
+constexpr std::int64_t kGroupRows = 96;
 constexpr std::int64_t kChunkBlocks = 2;
 constexpr std::int64_t kChunkKeys = kChunkBlocks * kBackwardKeys;
 
@@ -23,9 +24,10 @@ GradientTiles::GradientTiles(const AttentionPlan& plan, const kernels::Kernels& 
                              WorkerScratch& scratch)
     : plan_(plan),
       kernels_(kernels),
-      group_rows_(kGroupTiles * kernels.gemm.tile_rows),
+      group_tiles_(kGroupRows / kernels.gemm.tile_rows),
+      group_rows_(group_tiles_ * kernels.gemm.tile_rows),
       scores_(plan, group_rows_, kBackwardKeys, scratch),
-      gradient_(scratch.add_floats(group_rows_ * kBackwardKeys)),
+      gradient_(scratch.add_floats(group_rows_ * scores_.stride())),
       query_(scratch.add_floats(group_rows_ * plan.dims.key_size)),
       output_gradient_(scratch.add_floats(group_rows_ * plan.dims.value_size)),
       reference_(scratch.add_floats(group_rows_)),
@@ -190,7 +192,7 @@ void AttentionBackward::differentiate(const runtime::Lease& lease, const Backwar
   std::fill_n(worker.key_gradient, kChunkKeys * plan_.dims.key_size, 0.0F);
   std::fill_n(worker.value_gradient, kChunkKeys * plan_.dims.value_size, 0.0F);
   const std::int64_t rows = shape.queries * plan_.group();
-  for_each_group(0, rows, tiles_.tile_rows(), kGroupTiles,
+  for_each_group(0, rows, tiles_.tile_rows(), tiles_.group_tiles(),
                  [&](std::int64_t first, std::int64_t count) {
                    const RowGroup group = tiles_.group(sequence, chunk.kv_head, first, count);
                    // The wave: keys before these have been added to the rows.
@@ -302,8 +304,12 @@ void AttentionBackward::store_keys(const Worker& worker, const BackwardBuffers& 
   const auto& shape = plan_.shape.sequences[static_cast<std::size_t>(chunk.sequence)];
   const auto store = [&](const float* from, std::int64_t features, const MutableHeads& heads) {
     const auto to = heads.head(chunk.sequence, shape.key_begin + chunk.key, chunk.kv_head);
-    for (std::int64_t i = 0; i < chunk.key_end - chunk.key; ++i) {
-      for (std::int64_t f = 0; f < features; ++f) to(i, f) = from[i * features + f];
+    for (std::int64_t i = 0; i < chunk.key_end - chunk.key; ++i, from += features) {
+      if (to.column_stride == 1) {
+        std::copy_n(from, features, to.data + i * to.row_stride);
+      } else {
+        for (std::int64_t f = 0; f < features; ++f) to(i, f) = from[f];
+      }
     }
   };
   store(worker.key_gradient, plan_.dims.key_size, buffers.key_gradient);

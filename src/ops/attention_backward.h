@@ -37,6 +37,7 @@ class GradientTiles {
  public:
   GradientTiles(const AttentionPlan& plan, const kernels::Kernels& kernels, WorkerScratch& scratch);
 
+  [[nodiscard]] std::int64_t group_tiles() const { return group_tiles_; }
   [[nodiscard]] std::int64_t group_rows() const { return group_rows_; }
   [[nodiscard]] std::int64_t tile_rows() const { return kernels_.gemm.tile_rows; }
   [[nodiscard]] RowGroup group(std::int64_t sequence, std::int64_t kv_head, std::int64_t first,
@@ -74,7 +75,7 @@ class GradientTiles {
  private:
   const AttentionPlan& plan_;
   const kernels::Kernels& kernels_;
-  std::int64_t group_rows_;
+  std::int64_t group_tiles_, group_rows_;
   ScoreLayout scores_;
   std::size_t gradient_, query_, output_gradient_, reference_, inverse_sum_, delta_;
 };

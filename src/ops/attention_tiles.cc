@@ -6,11 +6,11 @@ namespace headwise::ops {
 
 ScoreLayout::ScoreLayout(const AttentionPlan& plan, std::int64_t rows, std::int64_t keys,
                          WorkerScratch& scratch)
-    : keys_(keys),
-      scores_(scratch.add_floats(rows * keys)),
-      bias_(scratch.add_floats(plan.bias.none() ? 0 : rows * keys)),
-      keep_(scratch.add_bytes(rows * keys)),
-      slope_(scratch.add_floats(plan.rule.softcap > 0.0F ? rows * keys : 0)),
+    : stride_(keys + kernels::kPanelWidth),
+      scores_(scratch.add_floats(rows * stride_)),
+      bias_(scratch.add_floats(plan.bias.none() ? 0 : rows * stride_)),
+      keep_(scratch.add_bytes(rows * stride_)),
+      slope_(scratch.add_floats(plan.rule.softcap > 0.0F ? rows * stride_ : 0)),
       row_max_(scratch.add_floats((rows + 3) * kernels::kPanelWidth)) {}
 
 ScoreBuffers ScoreLayout::buffers(const WorkerScratch& scratch, const runtime::Lease& lease,
@@ -20,7 +20,7 @@ ScoreBuffers ScoreLayout::buffers(const WorkerScratch& scratch, const runtime::L
           .keep = scratch.piece<std::uint8_t>(lease, worker, keep_),
           .slope = scratch.piece<float>(lease, worker, slope_),
           .row_max = scratch.piece<float>(lease, worker, row_max_),
-          .stride = keys_};
+          .stride = stride_};
 }
 
 void clear_outside_spans(const kernels::ScoreTile& tile, std::int64_t tile_rows, float* values,

@@ -47,9 +47,11 @@ class ScoreLayout {
               WorkerScratch& scratch);
   [[nodiscard]] ScoreBuffers buffers(const WorkerScratch& scratch, const runtime::Lease& lease,
                                      int worker) const;
+  [[nodiscard]] std::int64_t stride() const { return stride_; }
 
  private:
-  std::int64_t keys_;
+  // Rows a power of two apart would compete for the same few places of the first cache.
+  std::int64_t stride_;
   std::size_t scores_, bias_, keep_, slope_, row_max_;
 };
 

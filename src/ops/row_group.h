@@ -14,7 +14,7 @@ namespace headwise::ops {
 
 // Most rows that are worked on at once: 8 of the highest register tiles.
 inline constexpr std::int64_t kMostRows = 112;
-inline constexpr std::int64_t kMostTiles = 8;
+inline constexpr std::int64_t kMostTiles = 48;
 
 // Rows of a sequence that belong to one head.
 struct RowSegment {

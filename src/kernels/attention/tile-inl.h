@@ -312,25 +312,30 @@ void score_gradient(const ScoreTile& gradient, const float* probabilities, const
 
 // Products of two floats are exact in double, so it does not matter whether they are fused.
 void row_dots(std::int64_t rows, std::int64_t columns, MatrixView x, MatrixView y, float* dots) {
-  const hn::FixedTag<double, 2> pair;
-  const hn::Rebind<float, hn::FixedTag<double, 2>> floats;
+  // Column i belongs to lane i % 4, whatever the width.
+  using Tag = hn::CappedTag<double, 4>;
+  const Tag tag;
+  const hn::Rebind<float, Tag> floats;
+  constexpr std::int64_t kWidth = hn::MaxLanes(tag);
+  constexpr std::int64_t kVectors = 4 / kWidth;
   for (std::int64_t row = 0; row < rows; ++row) {
     const MatrixView a = x.from(row, 0);
     const MatrixView b = y.from(row, 0);
-    auto even = hn::Zero(pair);  // columns 0, 1, 4, 5, …
-    auto odd = hn::Zero(pair);   // columns 2, 3, 6, 7, …
+    hn::Vec<Tag> sums[kVectors];
+    for (auto& sum : sums) sum = hn::Zero(tag);
     std::int64_t i = 0;
     if (a.column_stride == 1 && b.column_stride == 1) {
       for (; i + 4 <= columns; i += 4) {
-        const auto at = [&](const float* p)
-                            HWY_ATTR { return hn::PromoteTo(pair, hn::LoadU(floats, p)); };
-        even = hn::MulAdd(at(a.data + i), at(b.data + i), even);
-        odd = hn::MulAdd(at(a.data + i + 2), at(b.data + i + 2), odd);
+#pragma GCC unroll 2
+        for (std::int64_t j = 0; j < kVectors; ++j) {
+          const auto at = [&](const float* p)
+                              HWY_ATTR { return hn::PromoteTo(tag, hn::LoadU(floats, p)); };
+          sums[j] = hn::MulAdd(at(a.data + i + j * kWidth), at(b.data + i + j * kWidth), sums[j]);
+        }
       }
     }
     HWY_ALIGN double lanes[4];
-    hn::Store(even, pair, lanes);
-    hn::Store(odd, pair, lanes + 2);
+    for (std::int64_t j = 0; j < kVectors; ++j) hn::Store(sums[j], tag, lanes + j * kWidth);
     for (; i < columns; ++i) {
       lanes[i % 4] += static_cast<double>(a(0, i)) * static_cast<double>(b(0, i));
     }
