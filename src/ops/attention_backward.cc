@@ -103,6 +103,7 @@ struct AttentionBackward::Worker {
   float* query_gradient;  // gathered rows
   const float* delta;
   bool keys_finite = true;
+  bool begun[kChunkBlocks] = {};  // blocks whose gradients hold something
 };
 
 AttentionBackward::AttentionBackward(const AttentionPlan& plan, const runtime::Lease& lease,
@@ -189,8 +190,6 @@ void AttentionBackward::differentiate(const runtime::Lease& lease, const Backwar
                 floats(query_gradient_),
                 lease.scratch<float>(delta_)};
   worker.keys_finite = pack_keys(worker, buffers, chunk);
-  std::fill_n(worker.key_gradient, kChunkKeys * plan_.dims.key_size, 0.0F);
-  std::fill_n(worker.value_gradient, kChunkKeys * plan_.dims.value_size, 0.0F);
   const std::int64_t rows = shape.queries * plan_.group();
   for_each_group(0, rows, tiles_.tile_rows(), tiles_.group_tiles(),
                  [&](std::int64_t first, std::int64_t count) {
@@ -231,7 +230,7 @@ bool AttentionBackward::pack_keys(const Worker& worker, const BackwardBuffers& b
 }
 
 template <typename Wait>
-void AttentionBackward::visit_rows(const Worker& worker, const BackwardBuffers& buffers,
+void AttentionBackward::visit_rows(Worker& worker, const BackwardBuffers& buffers,
                                    const Chunk& chunk, const RowGroup& group, Wait wait) const {
   const std::int64_t dk = plan_.dims.key_size;
   const std::int64_t dv = plan_.dims.value_size;
@@ -268,7 +267,7 @@ void AttentionBackward::visit_rows(const Worker& worker, const BackwardBuffers& 
                             .a = {p, 1, block.tile.stride},
                             .b = kernels::packed_panels(worker.output_rows, group.rows()),
                             .c = dv_rows,
-                            .start = {dv_rows.data, dv, 1},
+                            .start = {worker.begun[i] ? dv_rows.data : nullptr, dv, 1},
                             .zero_annihilates = !output_finite});
     const kernels::MutableMatrix dk_rows{worker.key_gradient + first_key * dk, dk, 1};
     kernels_.gemm.multiply({.rows = keys,
@@ -277,8 +276,9 @@ void AttentionBackward::visit_rows(const Worker& worker, const BackwardBuffers& 
                             .a = {ds, 1, block.tile.stride},
                             .b = kernels::packed_panels(worker.query_rows, group.rows()),
                             .c = dk_rows,
-                            .start = {dk_rows.data, dk, 1},
+                            .start = {worker.begun[i] ? dk_rows.data : nullptr, dk, 1},
                             .zero_annihilates = !query_finite});
+    worker.begun[i] = true;
     if (!waited) {
       wait();
       if (gathered) group.gather(buffers.query_gradient, dk, worker.query_gradient);
@@ -299,21 +299,29 @@ void AttentionBackward::visit_rows(const Worker& worker, const BackwardBuffers& 
   if (gathered && waited) group.scatter(worker.query_gradient, dk, buffers.query_gradient);
 }
 
+// The gradients of keys that no row attends are 0 already.
 void AttentionBackward::store_keys(const Worker& worker, const BackwardBuffers& buffers,
                                    const Chunk& chunk) const {
   const auto& shape = plan_.shape.sequences[static_cast<std::size_t>(chunk.sequence)];
-  const auto store = [&](const float* from, std::int64_t features, const MutableHeads& heads) {
-    const auto to = heads.head(chunk.sequence, shape.key_begin + chunk.key, chunk.kv_head);
-    for (std::int64_t i = 0; i < chunk.key_end - chunk.key; ++i, from += features) {
-      if (to.column_stride == 1) {
-        std::copy_n(from, features, to.data + i * to.row_stride);
-      } else {
-        for (std::int64_t f = 0; f < features; ++f) to(i, f) = from[f];
+  for (std::int64_t i = 0; chunk.key + i * kBackwardKeys < chunk.key_end; ++i) {
+    if (!worker.begun[i]) continue;
+    const std::int64_t key = chunk.key + i * kBackwardKeys;
+    const std::int64_t keys = std::min(kBackwardKeys, chunk.key_end - key);
+    const auto store = [&](const float* gradient, std::int64_t features,
+                           const MutableHeads& heads) {
+      const auto to = heads.head(chunk.sequence, shape.key_begin + key, chunk.kv_head);
+      const float* from = gradient + i * kBackwardKeys * features;
+      for (std::int64_t row = 0; row < keys; ++row, from += features) {
+        if (to.column_stride == 1) {
+          std::copy_n(from, features, to.data + row * to.row_stride);
+        } else {
+          for (std::int64_t f = 0; f < features; ++f) to(row, f) = from[f];
+        }
       }
-    }
-  };
-  store(worker.key_gradient, plan_.dims.key_size, buffers.key_gradient);
-  store(worker.value_gradient, plan_.dims.value_size, buffers.value_gradient);
+    };
+    store(worker.key_gradient, plan_.dims.key_size, buffers.key_gradient);
+    store(worker.value_gradient, plan_.dims.value_size, buffers.value_gradient);
+  }
 }
 
 }  // namespace headwise::ops

@@ -102,7 +102,7 @@ class AttentionBackward {
                                const Chunk& chunk) const;
   // Calls wait() before it adds to the query's gradient.
   template <typename Wait>
-  void visit_rows(const Worker& worker, const BackwardBuffers& buffers, const Chunk& chunk,
+  void visit_rows(Worker& worker, const BackwardBuffers& buffers, const Chunk& chunk,
                   const RowGroup& group, Wait wait) const;
   void store_keys(const Worker& worker, const BackwardBuffers& buffers, const Chunk& chunk) const;
 
