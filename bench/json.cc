@@ -51,7 +51,8 @@ Json row_json(const Summary& s) {
     json["samples"].push_back({{"round", sample.round},
                                {"seconds", sample.seconds},
                                {"yardstick", sample.yardstick},
-                               {"waited", sample.waited}});
+                               {"waited", sample.waited},
+                               {"calm", sample.calm}});
   }
   return json;
 }

@@ -46,19 +46,22 @@ double yardstick_of(const Contestant& c, const Yardsticks& yardsticks, double se
 }
 
 void take_sample(Contestant& c, int round, const Yardsticks& yardsticks) {
-  constexpr double kLeast = 0.0015;
+  constexpr double kLeast = 0.0005;
   constexpr double kMost = 0.02;
   const double expected = c.result.samples.empty() ? 0.0 : c.result.samples.back().seconds * c.runs;
   const double part = std::clamp(0.05 * expected, kLeast, kMost);
   const double before = yardstick_of(c, yardsticks, part);
   if (c.runs > 1)
     static_cast<void>(c.time(1));  // the yardstick pushed a short row's numbers out of the cache
+  const double calm_before = yardsticks.calm(c.result.threads);
   const double waited_before = waiting_seconds();
   const double elapsed = c.time(c.runs);
   const double waited = (waiting_seconds() - waited_before) / (elapsed * c.result.threads);
+  const double calm_after = yardsticks.calm(c.result.threads);
   const double after = yardstick_of(c, yardsticks, part);
   c.spent += elapsed;
-  c.result.samples.push_back({round, elapsed / c.runs, (before + after) / 2.0, waited});
+  c.result.samples.push_back(
+      {round, elapsed / c.runs, (before + after) / 2.0, waited, std::min(calm_before, calm_after)});
 }
 
 // A row that throws is told in the report and does not stop the others.

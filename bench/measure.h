@@ -14,10 +14,10 @@ namespace headwise::bench {
 
 struct Effort {
   std::vector<int> threads = {1, 2};
-  int rounds = 15;
-  double sample_seconds = 0.03;  // short rows run several times in a row
-  double case_seconds = 2.0;     // a slow row sits out the rounds after this long,
-  int least_samples = 3;         // but not before it has these
+  int rounds = 40;
+  double sample_seconds = 0.003;  // short rows run several times in a row
+  double case_seconds = 2.0;      // a slow row sits out the rounds after this long,
+  int least_samples = 3;          // but not before it has these
 };
 
 struct Sample {
@@ -25,6 +25,7 @@ struct Sample {
   double seconds;    // of one run
   double yardstick;  // FLOP/s or bytes/s, just before and just after
   double waited;     // share of the time that a thread was ready and other processes had its CPU
+  double calm;       // Yardsticks::calm, the lower of before and after
 };
 
 struct Measurement {

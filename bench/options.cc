@@ -32,7 +32,7 @@ std::vector<int> thread_counts(const std::string& text) {
 }
 
 Effort quick_effort() {
-  return {.rounds = 3, .sample_seconds = 0.01, .case_seconds = 0.1, .least_samples = 1};
+  return {.rounds = 8, .sample_seconds = 0.003, .case_seconds = 0.1, .least_samples = 1};
 }
 
 }  // namespace
@@ -81,8 +81,8 @@ std::string help_text() {
          "\n"
          "  --filter TEXT    only rows whose id, group or label contains TEXT\n"
          "  --threads 1,2    thread counts to measure (1,2)\n"
-         "  --rounds N       visits to every row (15; slow rows get fewer)\n"
-         "  --quick          a look in about a minute: 3 short rounds, without the heaviest rows\n"
+         "  --rounds N       visits to every row (40; slow rows get fewer)\n"
+         "  --quick          a look in about a minute: 8 rounds, without the heaviest rows\n"
          "  --json FILE      write everything measured\n"
          "  --svg FILE       draw the shares\n"
          "  --list           print the rows and run nothing\n"

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <iterator>
+#include <map>
 
 #include "statistics.h"
 
@@ -13,13 +14,33 @@ double work_of(const Case& row) { return row.yardstick == Yardstick::Peak ? row.
 
 constexpr double kWaited = 0.05;  // wake-ups of threads in tiny rows come to 2 or 3%
 
-// Those that other processes left alone; all of them, if there is none.
-std::vector<Sample> quiet_samples(const Measurement& m) {
-  std::vector<Sample> quiet;
-  std::copy_if(m.samples.begin(), m.samples.end(), std::back_inserter(quiet),
-               [](const Sample& s) { return s.waited <= kWaited; });
-  return quiet.empty() ? m.samples : quiet;
-}
+constexpr double kCalm = 0.93;  // of the calmest; somebody on the same core leaves 0.6 or 0.7
+
+// Which samples nobody disturbed.
+class Quiet {
+ public:
+  explicit Quiet(const std::vector<Measurement>& all) {
+    for (const Measurement& m : all) {
+      for (const Sample& s : m.samples) {
+        double& calmest = calmest_[m.threads];
+        calmest = std::max(calmest, s.calm);
+      }
+    }
+  }
+  // All of them, if there is none.
+  [[nodiscard]] std::vector<Sample> samples(const Measurement& m) const {
+    std::vector<Sample> quiet;
+    std::copy_if(m.samples.begin(), m.samples.end(), std::back_inserter(quiet),
+                 [&](const Sample& s) { return undisturbed(m.threads, s); });
+    return quiet.empty() ? m.samples : quiet;
+  }
+  [[nodiscard]] bool undisturbed(int threads, const Sample& s) const {
+    return s.waited <= kWaited && s.calm >= kCalm * calmest_.at(threads);
+  }
+
+ private:
+  std::map<int, double> calmest_;  // by threads
+};
 
 double median_seconds(const std::vector<Sample>& samples) {
   std::vector<double> seconds;
@@ -29,11 +50,12 @@ double median_seconds(const std::vector<Sample>& samples) {
 }
 
 // Over rounds that both have, so that what disturbed one disturbed the other.
-std::optional<double> ratio_to(const Measurement& mine, const Measurement& other) {
+std::optional<double> ratio_to(const Quiet& quiet, const Measurement& mine,
+                               const Measurement& other) {
   if (mine.samples.empty() || other.samples.empty()) return {};
   const double work = work_of(*mine.row) / work_of(*other.row);
-  const std::vector<Sample> a = quiet_samples(mine);
-  const std::vector<Sample> b = quiet_samples(other);
+  const std::vector<Sample> a = quiet.samples(mine);
+  const std::vector<Sample> b = quiet.samples(other);
   std::vector<double> ratios;
   for (const Sample& x : a) {
     for (const Sample& y : b) {
@@ -79,24 +101,25 @@ void judge(Summary& s) {
 std::vector<Summary> summarise(const std::vector<Measurement>& measurements,
                                const Machine& machine) {
   std::vector<Summary> summaries;
+  const Quiet quiet(measurements);
   for (const Measurement& m : measurements) {
     Summary s{.measurement = &m, .row = m.row};
     s.floor = m.row->floor.at(m.threads);
     if (!m.samples.empty()) {
-      const std::vector<Sample> samples = quiet_samples(m);
+      const std::vector<Sample> samples = quiet.samples(m);
       std::vector<double> shares;
       shares.reserve(samples.size());
       for (const Sample& sample : samples) {
         shares.push_back(work_of(*m.row) / sample.seconds / sample.yardstick);
       }
-      s.disturbed = samples.front().waited > kWaited;
+      s.disturbed = !quiet.undisturbed(m.threads, samples.front());
       s.seconds = median_seconds(samples);
       s.rate = work_of(*m.row) / s.seconds;
       s.share = median(shares);
       s.share_low = quantile(shares, 0.25);
       s.share_high = quantile(shares, 0.75);
       const Measurement* other = find(measurements, m.row->against.id, m.threads);
-      if (other != nullptr) s.ratio = ratio_to(m, *other);
+      if (other != nullptr) s.ratio = ratio_to(quiet, m, *other);
       judge(s);
     }
     find_bound(s, machine.at(m.threads));

@@ -10,7 +10,7 @@
 
 namespace headwise::bench {
 
-// Unclear: not reached, but other processes had the CPU.
+// Unclear: not reached, but disturbed.
 enum class Verdict { None, Ok, Miss, Unclear };
 
 struct Summary {
@@ -24,7 +24,7 @@ struct Summary {
   std::optional<double> ratio = {};  // of rates, to the row that it is compared with
   double floor = 0.0;
   Verdict verdict = Verdict::None;
-  bool disturbed = false;  // other processes had the CPU in every sample: too low a figure
+  bool disturbed = false;  // in every sample: too low a figure
   std::string bound = {};  // "compute", "memory" or "overhead"
   double intensity = 0.0;  // FLOP a byte
   double ridge = 0.0;      // from which on the peak binds, not reading

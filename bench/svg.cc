@@ -270,7 +270,7 @@ std::string svg_text(const Machine& machine, const std::vector<Summary>& summari
   const bool disturbed =
       std::any_of(summaries.begin(), summaries.end(), [](const Summary& s) { return s.disturbed; });
   canvas.text(kMargin, height - 20.0,
-              footer(machine) + (disturbed ? "  ~ is too low: other processes had the CPU." : ""),
+              footer(machine) + (disturbed ? "  ~ is too low: disturbed all the time." : ""),
               {.colour = kFaint});
   return canvas.document(width, height);
 }

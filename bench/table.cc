@@ -91,10 +91,9 @@ std::string table_text(const std::vector<Summary>& summaries) {
       "median "
       "and quartiles of the rounds.\n";
   if (disturbed > 0) {
-    text +=
-        std::to_string(disturbed) +
-        " rows with ~ are too low, and ? leaves their floor open: other processes had the CPU in "
-        "every round.\n";
+    text += std::to_string(disturbed) +
+            " rows with ~ are too low, and ? leaves their floor open: somebody disturbed "
+            "every round.\n";
   }
   return text;
 }

@@ -21,6 +21,14 @@ class Yardsticks {
   // which cache or memory it comes follows from the size.
   [[nodiscard]] double read_speed(int threads, std::size_t bytes, double seconds) const;
 
+  // Bytes/s from the first cache, all threads at once: a quick look whether anybody shares the
+  // cores. Threads of other machines on the same core leave a bare multiply-add loop as it is, but
+  // take a third of this.
+  [[nodiscard]] double calm(int threads) const {
+    constexpr std::size_t kBytes = 16384;
+    return read_speed(threads, kBytes * static_cast<std::size_t>(threads), 1e-4);
+  }
+
   [[nodiscard]] int lanes() const { return loops_.lanes; }
 
  private:

@@ -171,8 +171,7 @@ AttentionResult MultiHeadAttention::forward(const AttentionInputs& inputs,
 
   Lease lease(kFunction, options.context);
   runtime::ScratchPlan scratch;
-  const ActivationPlan activation_plan(plan, config, options.save_for_backward, lease,
-                                       scratch);
+  const ActivationPlan activation_plan(plan, config, options.save_for_backward, lease, scratch);
   const ops::AttentionForward attention(plan.attention, lease, scratch);
   const ops::AttentionWeightsPass weights(kFunction, plan.attention, options.weights, lease,
                                           scratch);

@@ -299,18 +299,16 @@ void AttentionBackward::visit_rows(Worker& worker, const BackwardBuffers& buffer
   if (gathered && waited) group.scatter(worker.query_gradient, dk, buffers.query_gradient);
 }
 
-// The gradients of keys that no row attends are 0 already.
 void AttentionBackward::store_keys(const Worker& worker, const BackwardBuffers& buffers,
                                    const Chunk& chunk) const {
   const auto& shape = plan_.shape.sequences[static_cast<std::size_t>(chunk.sequence)];
   for (std::int64_t i = 0; chunk.key + i * kBackwardKeys < chunk.key_end; ++i) {
-    if (!worker.begun[i]) continue;
     const std::int64_t key = chunk.key + i * kBackwardKeys;
     const std::int64_t keys = std::min(kBackwardKeys, chunk.key_end - key);
-    const auto store = [&](const float* gradient, std::int64_t features,
-                           const MutableHeads& heads) {
+    const auto store = [&](float* gradient, std::int64_t features, const MutableHeads& heads) {
       const auto to = heads.head(chunk.sequence, shape.key_begin + key, chunk.kv_head);
-      const float* from = gradient + i * kBackwardKeys * features;
+      float* from = gradient + i * kBackwardKeys * features;
+      if (!worker.begun[i]) std::fill_n(from, keys * features, 0.0F);  // no row attends these keys
       for (std::int64_t row = 0; row < keys; ++row, from += features) {
         if (to.column_stride == 1) {
           std::copy_n(from, features, to.data + row * to.row_stride);

@@ -343,9 +343,9 @@ void AttentionForward::attend_group(const Worker& worker, const AttentionBuffers
   bool not_finite = false;
   for (std::int64_t block = first; block < head.end_block;) {
     const std::int64_t next = next_attended(block + 1);
-    attend_block(worker, buffers, group,
-                 {head, block, query, output, block == first, next >= head.end_block, careful,
-                  not_finite});
+    attend_block(
+        worker, buffers, group,
+        {head, block, query, output, block == first, next >= head.end_block, careful, not_finite});
     block = next;
   }
   if (first >= head.end_block) {  // rows that attend nothing are 0

@@ -32,7 +32,8 @@ HWY_INLINE void for_each_row(const ScoreTile& tile, const Visit& visit) {
   for (std::int64_t t = 0; t < tiles.count; ++t) {
     const TileSpan span = span_of(tile.spans, t, tile.keys);
     const std::int64_t end = panel_count(span.end) * kPanelWidth;
-    for (std::int64_t row = tiles.row(t); row < tiles.row(t + 1); ++row) visit(row, span.begin, end);
+    for (std::int64_t row = tiles.row(t); row < tiles.row(t + 1); ++row)
+      visit(row, span.begin, end);
   }
 }
 
@@ -363,9 +364,9 @@ void log_sum_exp(std::int64_t count, const float* references, const float* sums,
   for (; i + kLanes / 2 <= count; i += kLanes / 2) {
     const auto sum = hn::LoadU(floats, sums + i);
     const auto reference = hn::PromoteTo(doubles, hn::LoadU(floats, references + i));
-    const auto log = hn::DemoteTo(
-        floats, hn::Add(hn::Mul(reference, hn::Set(doubles, std::numbers::ln2)),
-                        natural_log_of_normal(hn::PromoteTo(doubles, sum))));
+    const auto log =
+        hn::DemoteTo(floats, hn::Add(hn::Mul(reference, hn::Set(doubles, std::numbers::ln2)),
+                                     natural_log_of_normal(hn::PromoteTo(doubles, sum))));
     const auto passed = hn::IfThenElse(hn::Eq(hn::Sub(sum, sum), zero), log, sum);
     const auto empty = hn::Set(floats, -std::numeric_limits<float>::infinity());
     hn::StoreU(hn::IfThenElse(hn::Eq(sum, zero), empty, passed), floats, logs + i);

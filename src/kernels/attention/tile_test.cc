@@ -11,6 +11,7 @@
 
 #include "kernels/attention/tile_reference.h"
 #include "kernels/kernels.h"
+#include "kernels/math/log_sum_exp.h"
 #include "kernels/math/scalar_math.h"
 #include "support/dice.h"
 #include "support/floats.h"
@@ -387,6 +388,31 @@ TEST(Sigmoid, EveryTargetGivesTheBitsOfTheReference) {
         const auto exact = static_cast<double>(expected[i]);
         ASSERT_TRUE(near(ours[i], exact, 130.0 * 0x1p-23 * std::abs(exact))) << values[i];
       }
+    }
+  }
+}
+
+TEST(Tile, EveryTargetGivesTheLogarithmsOfTheReference) {
+  Dice dice(17);
+  for (int round = 0; round < 400; ++round) {
+    const std::int64_t count = dice.between(0, 20);
+    Floats references = random_floats(dice, count);
+    Floats sums = random_floats(dice, count);
+    for (std::int64_t i = 0; i < count; ++i) {
+      const auto at = static_cast<std::size_t>(i);
+      references[at] = std::round(references[at] * 100.0F);
+      sums[at] = std::ldexp(std::abs(sums[at]) + 0.5F, static_cast<int>(dice.between(-30, 30)));
+      if (dice.chance(0.1))
+        sums[at] = dice.chance(0.5) ? 0.0F : dice.chance(0.5) ? kNaN : kInfinity;
+    }
+    Floats expected;
+    for (std::size_t i = 0; i < sums.size(); ++i) {
+      expected.push_back(log_sum_exp(references[i], sums[i]));
+    }
+    for (const Kernels* target : targets()) {
+      Floats logs = filled(count, kUntouched);
+      target->tile.log_sum_exp(count, references.data(), sums.data(), logs.data());
+      ASSERT_TRUE(same_floats(logs, expected)) << target->target << ", " << count;
     }
   }
 }

@@ -28,7 +28,8 @@ template <int Rows, int Vectors>
 HWY_INLINE void score_keys(const FewRowsProduct& p, std::int64_t row, std::int64_t key) {
   const float* a = p.a.data + row * p.a.row_stride;
   const float* keys = p.b.data + key * p.b.row_stride;
-  constexpr std::int64_t kAhead = 32;  // keys
+  constexpr std::int64_t kKeys = Vectors * kLanes;
+  const std::int64_t lines = panel_count(p.depth);
   FloatVector sums[extent(Rows)][extent(Vectors)];
 #pragma GCC unroll 16
   for (int i = 0; i < Rows; ++i) {
@@ -40,13 +41,19 @@ HWY_INLINE void score_keys(const FewRowsProduct& p, std::int64_t row, std::int64
     // A cache line of each key at a time: rows a power of two apart compete for the same few places
     // of the first cache, and would push each other out before all of the line is used.
     const std::int64_t line_end = std::min(k + kPanelWidth, p.depth / 4 * 4);
+    // The next keys are fetched one whole row after the other: from memory, that is a third faster
+    // than line by line in the order of use.
+    const std::int64_t line = k / kPanelWidth;
+    for (std::int64_t i = line * kKeys / lines; i < (line + 1) * kKeys / lines; ++i) {
+      const float* ahead = keys + (kKeys + i) * p.b.row_stride;
+      for (std::int64_t f = 0; f < p.depth; f += kPanelWidth) prefetch_to_l2(ahead + f);
+    }
     // Columns go through memory that stays in the first cache: kept in registers, they would leave
     // too few of those for the sums of several rows.
     HWY_ALIGN float columns[kPanelWidth][extent(Vectors * kLanes)];
 #pragma GCC unroll 8
     for (int j = 0; j < Vectors; ++j) {
       const float* rows = keys + j * kLanes * p.b.row_stride;
-      for (int i = 0; i < kLanes; ++i) prefetch_to_l2(rows + (i + kAhead) * p.b.row_stride + k);
       for (std::int64_t step = k; step < line_end; step += 4) {
         const Columns four = load_columns(rows + step, p.b.row_stride);
 #pragma GCC unroll 4

@@ -295,14 +295,9 @@ struct ProductTiles {
         clear<Rows, Panels>(sums);
       }
       const MatrixView a = p.a.from(row, depth.begin);
-      const TileOperands operands{a.data,
-                                  a.row_stride,
-                                  a.column_stride,
-                                  panel + depth.begin * p.b.row_stride,
-                                  p.b.panel_stride,
-                                  p.b.row_stride,
-                                  p.ahead,
-                                  depth.end - depth.begin};
+      const TileOperands operands{
+          a.data,           a.row_stride,   a.column_stride, panel + depth.begin * p.b.row_stride,
+          p.b.panel_stride, p.b.row_stride, p.ahead,         depth.end - depth.begin};
       if (HWY_UNLIKELY(p.zero_annihilates)) {
         multiply_add_nonzero<Rows, Panels>(operands, sums);
       } else if (a.column_stride == 1) {
@@ -328,14 +323,8 @@ struct ScoreTiles {
     for (std::int64_t tile = at.tile; tile < at.tile + at.tiles; ++tile, row += Rows) {
       if (!wanted(p.columns_of_tile, tile, at, Panels * kPanelWidth)) continue;
       const MatrixView a = p.a.from(row, 0);
-      const TileOperands operands{a.data,
-                                  a.row_stride,
-                                  a.column_stride,
-                                  panel,
-                                  p.b.panel_stride,
-                                  p.b.row_stride,
-                                  p.ahead,
-                                  p.depth};
+      const TileOperands operands{a.data,           a.row_stride,   a.column_stride, panel,
+                                  p.b.panel_stride, p.b.row_stride, p.ahead,         p.depth};
       Accumulators<Rows, Panels> sums;
       clear<Rows, Panels>(sums);
       if (a.column_stride == 1) {

@@ -130,6 +130,27 @@ TEST(Gemm, WithoutAnnihilationZeroTimesNaNIsNaN) {
   }
 }
 
+TEST(Gemm, EveryTargetTellsWhetherTheResultIsFinite) {
+  Dice dice(4);
+  for (int round = 0; round < 300; ++round) {
+    const ProductCase test(dice);
+    for (const Kernels* target : targets()) {
+      Floats ours = test.c.memory;
+      Product product = into(test, ours);
+      bool not_finite = false;
+      product.not_finite = &not_finite;
+      target->gemm.multiply(product);
+      bool expected = false;
+      for (std::int64_t i = 0; i < test.rows; ++i) {
+        for (std::int64_t j = 0; j < test.columns; ++j) {
+          expected = expected || !std::isfinite(product.c(i, j));
+        }
+      }
+      ASSERT_EQ(not_finite, expected) << target->target << ", round " << round;
+    }
+  }
+}
+
 // ---- Q·Kᵀ --------------------------------------------------------------------------------------
 
 struct ScoreCase {
@@ -227,6 +248,50 @@ TEST(Gemm, EveryTargetGivesTheScoresAndMaximaOfTheReference) {
                     scores.data() + row * test.stride, row_max.data() + row * kPanelWidth);
         if (HasFatalFailure()) return;
       }
+    }
+  }
+}
+
+// Keys as they lie in memory, against the reference on packed ones.
+TEST(Gemm, AFewRowsGetTheScoresOfPackedKeys) {
+  Dice dice(5);
+  for (int round = 0; round < kRounds; ++round) {
+    const std::int64_t rows = dice.between(1, 9);
+    const std::int64_t columns = dice.between(1, 150);
+    const std::int64_t depth = dice.between(1, 70);
+    const std::int64_t key_stride = depth + dice.between(0, 5);
+    const std::int64_t stride = panel_count(columns) * kPanelWidth + dice.between(0, 9);
+    const StoredMatrix a = StoredMatrix::random(dice, rows, depth);
+    const Floats keys = random_floats(dice, columns * key_stride);
+    Floats panels = filled(packed_size(depth, columns), 0.0F);
+    reference::kGemmKernels.pack_panels(depth, columns, {keys.data(), 1, key_stride},
+                                        panels.data());
+    const Floats row_max_before = random_floats(dice, rows * kPanelWidth);
+    Floats expected = filled(rows * stride, kUntouched);
+    Floats expected_max = row_max_before;
+    reference::kGemmKernels.multiply_scores({.rows = rows,
+                                             .columns = columns,
+                                             .depth = depth,
+                                             .a = a.view(),
+                                             .b = packed_panels(panels.data(), depth),
+                                             .scores = expected.data(),
+                                             .score_stride = stride,
+                                             .row_max = expected_max.data()});
+    for (const Kernels* target : targets()) {
+      if (!has_fused_multiply_add(*target)) continue;  // rounds differently
+      Floats scores = filled(rows * stride, kUntouched);
+      Floats row_max = row_max_before;
+      target->gemm.multiply_few_rows({.rows = rows,
+                                      .columns = columns,
+                                      .depth = depth,
+                                      .a = a.view(),
+                                      .b = {keys.data(), key_stride, 1},
+                                      .scores = scores.data(),
+                                      .score_stride = stride,
+                                      .row_max = row_max.data()});
+      ASSERT_TRUE(same_floats(scores, expected))
+          << target->target << ": " << rows << " × " << columns << " × " << depth;
+      ASSERT_TRUE(same_floats(row_max, expected_max)) << target->target;
     }
   }
 }

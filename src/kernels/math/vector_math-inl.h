@@ -110,7 +110,8 @@ HWY_INLINE DoubleVector natural_log_of_normal(DoubleVector x) {
   const DoubleTag tag;
   const hn::RebindToUnsigned<DoubleTag> words;
   const auto number = [&](double value) HWY_ATTR { return hn::Set(tag, value); };
-  const auto exponent_bits = [&](std::uint64_t biased) HWY_ATTR { return hn::Set(words, biased << 52U); };
+  const auto exponent_bits = [&](std::uint64_t biased)
+                                 HWY_ATTR { return hn::Set(words, biased << 52U); };
   const auto bits = hn::BitCast(words, x);
   const auto mantissa = hn::And(bits, hn::Set(words, (std::uint64_t{1} << 52U) - 1));
   const DoubleVector scaled = hn::BitCast(tag, hn::Or(mantissa, exponent_bits(1023)));
@@ -118,19 +119,16 @@ HWY_INLINE DoubleVector natural_log_of_normal(DoubleVector x) {
   const DoubleVector m = hn::IfThenElse(high, hn::Mul(number(0.5), scaled), scaled);
   const DoubleVector biased =
       hn::BitCast(tag, hn::Or(hn::ShiftRight<52>(bits), exponent_bits(1075)));
-  const DoubleVector exponent = hn::Add(hn::Sub(biased, number(0x1p52 + 1023.0)),
-                                        hn::IfThenElseZero(high, number(1.0)));
+  const DoubleVector exponent =
+      hn::Add(hn::Sub(biased, number(0x1p52 + 1023.0)), hn::IfThenElseZero(high, number(1.0)));
   const DoubleVector z = hn::Div(hn::Sub(m, number(1.0)), hn::Add(m, number(1.0)));
   const DoubleVector s = hn::Mul(z, z);
   const DoubleVector s2 = hn::Mul(s, s);
   const DoubleVector s4 = hn::Mul(s2, s2);
-  const auto pair = [&](double first, double second) HWY_ATTR {
-    return hn::Add(number(first), hn::Mul(s, number(second)));
-  };
-  const DoubleVector a =
-      hn::Add(pair(1.0 / 3, 1.0 / 5), hn::Mul(s2, pair(1.0 / 7, 1.0 / 9)));
-  const DoubleVector b =
-      hn::Add(pair(1.0 / 11, 1.0 / 13), hn::Mul(s2, pair(1.0 / 15, 1.0 / 17)));
+  const auto pair = [&](double first, double second)
+                        HWY_ATTR { return hn::Add(number(first), hn::Mul(s, number(second))); };
+  const DoubleVector a = hn::Add(pair(1.0 / 3, 1.0 / 5), hn::Mul(s2, pair(1.0 / 7, 1.0 / 9)));
+  const DoubleVector b = hn::Add(pair(1.0 / 11, 1.0 / 13), hn::Mul(s2, pair(1.0 / 15, 1.0 / 17)));
   const DoubleVector c = pair(1.0 / 19, 1.0 / 21);
   const DoubleVector sum = hn::Mul(s, hn::Add(a, hn::Mul(s4, hn::Add(b, hn::Mul(s4, c)))));
   return hn::Add(hn::Mul(hn::Mul(number(2.0), z), hn::Add(number(1.0), sum)),
