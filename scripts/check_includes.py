@@ -17,7 +17,7 @@ BELOW = {
     "base": [],
     "tensor": ["base"],
     "kernels": ["base"],
-    "runtime": ["kernels"],
+    "runtime": ["kernels", "tensor"],
     "masks": ["tensor"],
     "cache": ["tensor"],
     "io": ["tensor"],

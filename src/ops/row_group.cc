@@ -182,6 +182,12 @@ void RowGroup::score(const ScoreBlock& block, kernels::MatrixView queries,
                      const kernels::Panels& keys, const ScoreBuffers& buffers,
                      kernels::RowCursor* ahead) const {
   hide_maxima(rows_, buffers.row_max);
+  // A bias that is read where it lies is needed right after the product: it goes first.
+  kernels::RowCursor bias_rows;
+  if (block.extras.bias != nullptr && block.extras.bias != buffers.bias) {
+    bias_rows.add({block.extras.bias, block.extras.bias_stride}, rows_, block.tile.keys);
+    ahead = &bias_rows;
+  }
   kernels_.gemm.multiply_scores({.rows = rows_,
                                  .columns = block.tile.keys,
                                  .depth = plan_.dims.key_size,
