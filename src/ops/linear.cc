@@ -1,7 +1,6 @@
 #include "ops/linear.h"
 
 #include <algorithm>
-#include <cmath>
 #include <string>
 #include <vector>
 
@@ -110,6 +109,14 @@ struct GradientShare {
   std::int64_t output, outputs;
 };
 
+void copy_row(kernels::MatrixView from, std::int64_t count, float* to) {
+  if (from.column_stride == 1) {
+    std::copy_n(from.data, count, to);
+    return;
+  }
+  for (std::int64_t i = 0; i < count; ++i) to[i] = from(0, i);
+}
+
 // Adds all rows to the share, in order. Returns whether the result is finite.
 bool sum_gradient(const kernels::Kernels& kernels, const LinearGradientCall& call,
                   const GradientShare& share, float* scratch, bool zero_annihilates) {
@@ -118,6 +125,7 @@ bool sum_gradient(const kernels::Kernels& kernels, const LinearGradientCall& cal
   const kernels::MutableMatrix gradient{
       call.kernel_gradient + share.input * call.outputs + share.output, call.outputs, 1};
   bool started = false;
+  bool not_finite = false;
   for (const RowPair& pair : call.pairs) {
     for (std::int64_t o = 0; o < pair.x.outer; ++o) {
       for (std::int64_t row = 0; row < pair.x.inner; row += kGradientRows) {
@@ -128,7 +136,7 @@ bool sum_gradient(const kernels::Kernels& kernels, const LinearGradientCall& cal
         // would compete for a few places of the cache.
         const kernels::MatrixView x = pair.x.block(o, row).from(0, share.input);
         for (std::int64_t k = 0; k < rows; ++k) {
-          for (std::int64_t i = 0; i < share.inputs; ++i) x_rows[k * share.inputs + i] = x(k, i);
+          copy_row(x.from(k, 0), share.inputs, x_rows + k * share.inputs);
         }
         kernels.gemm.multiply({.rows = share.inputs,
                                .columns = share.outputs,
@@ -139,19 +147,16 @@ bool sum_gradient(const kernels::Kernels& kernels, const LinearGradientCall& cal
                                .start = started
                                             ? kernels::MatrixView{gradient.data, call.outputs, 1}
                                             : kernels::MatrixView{},
-                               .zero_annihilates = zero_annihilates});
+                               .zero_annihilates = zero_annihilates,
+                               .not_finite = &not_finite});
         started = true;
       }
     }
   }
-  bool finite = true;
-  for (std::int64_t i = 0; i < share.inputs; ++i) {
-    for (std::int64_t j = 0; j < share.outputs; ++j) {
-      if (!started) gradient(i, j) = 0.0F;
-      finite = finite && std::isfinite(gradient(i, j));
-    }
+  for (std::int64_t i = 0; i < share.inputs && !started; ++i) {
+    std::fill_n(gradient.data + i * gradient.row_stride, share.outputs, 0.0F);
   }
-  return finite;
+  return !not_finite;
 }
 
 void sum_bias_gradient(const LinearGradientCall& call, const GradientShare& share) {
@@ -161,7 +166,12 @@ void sum_bias_gradient(const LinearGradientCall& call, const GradientShare& shar
     for (std::int64_t o = 0; o < pair.dy.outer; ++o) {
       const kernels::MatrixView dy = pair.dy.block(o, 0).from(0, share.output);
       for (std::int64_t i = 0; i < pair.dy.inner; ++i) {
-        for (std::int64_t j = 0; j < share.outputs; ++j) sums[j] += dy(i, j);
+        const float* row = dy.data + i * dy.row_stride;
+        if (dy.column_stride == 1) {
+          for (std::int64_t j = 0; j < share.outputs; ++j) sums[j] += row[j];
+        } else {
+          for (std::int64_t j = 0; j < share.outputs; ++j) sums[j] += row[j * dy.column_stride];
+        }
       }
     }
   }
