@@ -12,6 +12,7 @@
 #include <cmath>
 #include <cstdint>
 #include <limits>
+#include <type_traits>
 
 #include <hwy/highway.h>
 
@@ -45,48 +46,46 @@ HWY_INLINE hn::Mask<FloatTag> kept_lanes(const std::uint8_t* keep) {
   return hn::RebindMask(kTag, hn::Ne(wide, hn::Zero(ints)));
 }
 
-void finish_scores(const ScoreTile& tile, const ScoreRule& rule, const ScoreExtras& extras,
-                   float* row_max) {
+// Which steps a tile's scores need. Known to the compiler, so that its loop has no branches.
+struct ScoreSteps {
+  bool scale, softcap, bias, keep;
+};
+
+template <ScoreSteps kSteps>
+void finish_rows(const ScoreTile& tile, const ScoreRule& rule, const ScoreExtras& extras,
+                 float* row_max) {
   const FloatVector hidden = hn::Set(kTag, -std::numeric_limits<float>::infinity());
   const FloatVector scale = hn::Set(kTag, rule.scale);
   const FloatVector cap = hn::Set(kTag, rule.softcap);
   const FloatVector one = hn::Set(kTag, 1.0F);
+  const FloatVector factor = kSteps.softcap ? cap : scale;
   for_each_row(tile, [&](std::int64_t row, std::int64_t begin, std::int64_t end) HWY_ATTR {
     float* scores = tile.values + row * tile.stride;
-    const std::int64_t first = row * tile.stride;
+    float* slope = extras.slope == nullptr ? nullptr : extras.slope + row * tile.stride;
+    const float* bias = kSteps.bias ? extras.bias + row * extras.bias_stride : nullptr;
+    const std::uint8_t* keep = kSteps.keep ? extras.keep + row * extras.keep_stride : nullptr;
     FloatVector largest[kPanelVectors];
     for (auto& lanes : largest) lanes = hidden;
     for (std::int64_t panel = begin; panel < end; panel += kPanelWidth) {
 #pragma GCC unroll 4
       for (int j = 0; j < kPanelVectors; ++j) {
         const std::int64_t key = panel + j * kLanes;
-        const FloatVector raw = hn::LoadU(kTag, scores + key);
-        FloatVector score = raw;
-        if (rule.finished) {
-          FloatVector factor = scale;
-          if (rule.softcap > 0.0F) {
-            const FloatVector squashed = tanh(hn::Div(hn::Mul(score, scale), cap));
-            score = squashed;
-            factor = cap;
-            if (extras.slope != nullptr) {
-              hn::StoreU(hn::NegMulAdd(squashed, squashed, one), kTag, extras.slope + first + key);
-            }
-          }
-          if (extras.bias != nullptr) {
-            const FloatVector bias = hn::LoadU(kTag, extras.bias + row * extras.bias_stride + key);
-            score = hn::IfThenElse(hn::Eq(bias, hidden), hidden, hn::MulAdd(score, factor, bias));
-          } else {
-            score = hn::Mul(score, factor);
-          }
-          // Padding behind the last key is −∞ before, and must be after.
-          if (key + kLanes > tile.keys) {
-            const std::int64_t left = std::clamp<std::int64_t>(tile.keys - key, 0, kLanes);
-            score = hn::IfThenElse(hn::FirstN(kTag, static_cast<std::size_t>(left)), score, hidden);
-          }
+        FloatVector score = hn::LoadU(kTag, scores + key);
+        if constexpr (kSteps.softcap) {
+          score = tanh(hn::Div(hn::Mul(score, scale), cap));
+          if (slope != nullptr) hn::StoreU(hn::NegMulAdd(score, score, one), kTag, slope + key);
         }
-        if (extras.keep != nullptr) {
-          score = hn::IfThenElse(kept_lanes(extras.keep + row * extras.keep_stride + key), score,
-                                 hidden);
+        if constexpr (kSteps.bias) {
+          const FloatVector added = hn::LoadU(kTag, bias + key);
+          score = hn::IfThenElse(hn::Eq(added, hidden), hidden, hn::MulAdd(score, factor, added));
+        } else if constexpr (kSteps.scale) {
+          score = hn::Mul(score, factor);
+        }
+        if constexpr (kSteps.keep) score = hn::IfThenElse(kept_lanes(keep + key), score, hidden);
+        // Padding behind the last key is −∞ before, and must be after.
+        if (kSteps.scale && HWY_UNLIKELY(key + kLanes > tile.keys)) {
+          const std::int64_t left = std::clamp<std::int64_t>(tile.keys - key, 0, kLanes);
+          score = hn::IfThenElse(hn::FirstN(kTag, static_cast<std::size_t>(left)), score, hidden);
         }
         largest[j] = hn::Max(score, largest[j]);
         hn::StoreU(score, kTag, scores + key);
@@ -96,6 +95,22 @@ void finish_scores(const ScoreTile& tile, const ScoreRule& rule, const ScoreExtr
       hn::StoreU(largest[j], kTag, row_max + row * kPanelWidth + j * kLanes);
     }
   });
+}
+
+void finish_scores(const ScoreTile& tile, const ScoreRule& rule, const ScoreExtras& extras,
+                   float* row_max) {
+  const auto run = [&](auto scaled, auto softcap, auto bias) HWY_ATTR {
+    if (extras.keep == nullptr) {
+      finish_rows<ScoreSteps{scaled(), softcap(), bias(), false}>(tile, rule, extras, row_max);
+    } else {
+      finish_rows<ScoreSteps{scaled(), softcap(), bias(), true}>(tile, rule, extras, row_max);
+    }
+  };
+  const std::true_type yes;
+  const std::false_type no;
+  if (!rule.finished) return run(no, no, no);
+  if (rule.softcap > 0.0F) return extras.bias == nullptr ? run(yes, yes, no) : run(yes, yes, yes);
+  return extras.bias == nullptr ? run(yes, no, no) : run(yes, no, yes);
 }
 
 // Four numbers, one of each of four rows.
