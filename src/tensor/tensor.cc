@@ -73,8 +73,8 @@ BasicTensor<T>::BasicTensor(const Shape& shape, std::shared_ptr<detail::Recycled
     : shape_(shape) {
   auto memory = detail::allocate_aligned(static_cast<std::size_t>(shape.element_count()), sizeof(T),
                                          std::move(recycled));
-  data_ = {static_cast<T*>(memory.get()), memory.get_deleter()};
-  memory.release();
+  const detail::AlignedDelete deleter = memory.get_deleter();
+  data_ = {static_cast<T*>(memory.release()), deleter};
   std::uninitialized_fill_n(data_.get(), size(), T{});
 }
 
