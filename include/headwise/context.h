@@ -36,9 +36,9 @@ struct CallReport {
 };
 
 // Give the same Context to call after call: its threads stay alive, its scratch is reused, and so is
-// the memory of large results that were dropped; a call that fits needs nothing of the system. One call at a time may use a Context; a
-// second one that arrives meanwhile gets an ArgumentError. Calls without a Context make one for
-// themselves. Results do not depend on the thread count, bit for bit.
+// the memory of results of 64 KB and more that were dropped, for the next ones of their sizes. One
+// call at a time may use a Context; a second one that arrives meanwhile gets an ArgumentError. Calls
+// without a Context make one for themselves. Results do not depend on the thread count, bit for bit.
 class Context {
  public:
   Context();                      // as many threads as the process may use CPUs

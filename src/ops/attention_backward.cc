@@ -5,6 +5,7 @@
 #include <thread>
 
 #include "base/check.h"
+#include "ops/copy_row.h"
 
 namespace headwise::ops {
 
@@ -14,7 +15,7 @@ using kernels::packed_size;
 namespace {
 
 // Sums over a group's rows are as deep as it is high: it should not be low.
-constexpr std::int64_t kGroupRows = 96;
+constexpr std::int64_t kGroupRows = kMostRows;
 constexpr std::int64_t kChunkBlocks = 2;
 constexpr std::int64_t kChunkKeys = kChunkBlocks * kBackwardKeys;
 
@@ -309,12 +310,8 @@ void AttentionBackward::store_keys(const Worker& worker, const BackwardBuffers& 
       const auto to = heads.head(chunk.sequence, shape.key_begin + key, chunk.kv_head);
       float* from = gradient + i * kBackwardKeys * features;
       if (!worker.begun[i]) std::fill_n(from, keys * features, 0.0F);  // no row attends these keys
-      for (std::int64_t row = 0; row < keys; ++row, from += features) {
-        if (to.column_stride == 1) {
-          std::copy_n(from, features, to.data + row * to.row_stride);
-        } else {
-          for (std::int64_t f = 0; f < features; ++f) to(row, f) = from[f];
-        }
+      for (std::int64_t row = 0; row < keys; ++row) {
+        copy_row({from + row * features}, features, to.from(row, 0));
       }
     };
     store(worker.key_gradient, plan_.dims.key_size, buffers.key_gradient);

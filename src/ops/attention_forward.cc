@@ -15,7 +15,7 @@ namespace {
 
 // Register tiles that share a key block: its panels come from the cache once for all of them.
 constexpr std::int64_t kGroupTiles = 4;
-constexpr std::int64_t kMostUnpackedRows = 2 * kernels::kFewRows;
+constexpr std::int64_t kMostUnpackedRows = kernels::kFewRows + 2;
 
 bool all_finite(kernels::MatrixView rows, std::int64_t count, std::int64_t features) {
   for (std::int64_t row = 0; row < count; ++row) {

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "base/check.h"
+#include "ops/copy_row.h"
 #include "tensor/overlap.h"
 
 namespace headwise {
@@ -109,14 +110,6 @@ struct GradientShare {
   std::int64_t output, outputs;
 };
 
-void copy_row(kernels::MatrixView from, std::int64_t count, float* to) {
-  if (from.column_stride == 1) {
-    std::copy_n(from.data, count, to);
-    return;
-  }
-  for (std::int64_t i = 0; i < count; ++i) to[i] = from(0, i);
-}
-
 // Adds all rows to the share, in order. Returns whether the result is finite.
 bool sum_gradient(const kernels::Kernels& kernels, const LinearGradientCall& call,
                   const GradientShare& share, float* scratch, bool zero_annihilates) {
@@ -136,7 +129,7 @@ bool sum_gradient(const kernels::Kernels& kernels, const LinearGradientCall& cal
         // would compete for a few places of the cache.
         const kernels::MatrixView x = pair.x.block(o, row).from(0, share.input);
         for (std::int64_t k = 0; k < rows; ++k) {
-          copy_row(x.from(k, 0), share.inputs, x_rows + k * share.inputs);
+          copy_row(x.from(k, 0), share.inputs, {x_rows + k * share.inputs});
         }
         kernels.gemm.multiply({.rows = share.inputs,
                                .columns = share.outputs,

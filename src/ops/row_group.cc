@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <limits>
 
+#include "ops/copy_row.h"
+
 namespace headwise::ops {
 
 using kernels::kPanelWidth;
@@ -11,6 +13,15 @@ namespace {
 
 void hide_maxima(std::int64_t rows, float* row_max) {
   std::fill_n(row_max, rows * kPanelWidth, -std::numeric_limits<float>::infinity());
+}
+
+// Kernels read whole panels. What they read behind the last key changes nothing, but should be there.
+template <typename T>
+void clear_padding(const kernels::ScoreTile& tile, T* values, std::int64_t stride) {
+  const std::int64_t end = kernels::panel_count(tile.keys) * kPanelWidth;
+  for (std::int64_t row = 0; row < tile.rows; ++row, values += stride) {
+    std::fill(values + tile.keys, values + end, T{});
+  }
 }
 
 }  // namespace
@@ -45,8 +56,7 @@ void RowGroup::gather(const ConstHeads& heads, std::int64_t features, float* den
   for_each_segment([&](const RowSegment& segment) {
     const auto from = heads.head(sequence_, shape().query_begin + segment.row, segment.head);
     for (std::int64_t i = 0; i < segment.count; ++i) {
-      float* to = dense + (segment.offset + i) * features;
-      for (std::int64_t f = 0; f < features; ++f) to[f] = from(i, f);
+      copy_row(from.from(i, 0), features, {dense + (segment.offset + i) * features});
     }
   });
 }
@@ -55,8 +65,7 @@ void RowGroup::scatter(const float* dense, std::int64_t features, const MutableH
   for_each_segment([&](const RowSegment& segment) {
     const auto to = heads.head(sequence_, shape().query_begin + segment.row, segment.head);
     for (std::int64_t i = 0; i < segment.count; ++i) {
-      const float* from = dense + (segment.offset + i) * features;
-      for (std::int64_t f = 0; f < features; ++f) to(i, f) = from[f];
+      copy_row({dense + (segment.offset + i) * features}, features, to.from(i, 0));
     }
   });
 }
@@ -131,6 +140,7 @@ void RowGroup::set_keep(ScoreBlock& block, std::int64_t key_end,
                      .key_end = key_end},
                     buffers.keep + segment.offset * buffers.stride, buffers.stride);
   });
+  clear_padding(block.tile, buffers.keep, buffers.stride);
   block.extras.keep = buffers.keep;
   block.extras.keep_stride = buffers.stride;
 }
@@ -155,6 +165,7 @@ void RowGroup::set_bias(ScoreBlock& block, std::int64_t key_end,
                      .key_end = key_end},
                     buffers.bias + segment.offset * buffers.stride, buffers.stride);
   });
+  clear_padding(block.tile, buffers.bias, buffers.stride);
   block.extras.bias = buffers.bias;
   block.extras.bias_stride = buffers.stride;
 }

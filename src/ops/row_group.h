@@ -12,9 +12,10 @@
 
 namespace headwise::ops {
 
-// Most rows that are worked on at once: 8 of the highest register tiles.
-inline constexpr std::int64_t kMostRows = 112;
-inline constexpr std::int64_t kMostTiles = 48;
+// Most rows that are worked on at once, and most register tiles: of two rows each, as on the CPUs
+// with the fewest registers.
+inline constexpr std::int64_t kMostRows = 96;
+inline constexpr std::int64_t kMostTiles = kMostRows / 2;
 
 // Rows of a sequence that belong to one head.
 struct RowSegment {
@@ -39,7 +40,7 @@ struct ScoreBuffers {
   std::uint8_t* keep = nullptr;
   float* slope = nullptr;
   float* row_max = nullptr;  // rows × kPanelWidth
-  std::int64_t stride = 0;   // keys of the largest block
+  std::int64_t stride = 0;   // from row to row; room for the largest block
 };
 
 class RowGroup {

@@ -110,9 +110,15 @@ constexpr std::size_t kAlignment = 64;
 // Waking threads costs some 10 µs; a call below this size is over by then.
 constexpr double kFlopsWorthThreads = 2e6;
 
-std::byte* allocate(std::size_t bytes) {
-  auto* memory =
-      static_cast<std::byte*>(::operator new (bytes, std::align_val_t{kAlignment}, std::nothrow));
+std::byte* allocate(std::size_t bytes, detail::RecycledMemory& recycled) {
+  const auto attempt = [&] {
+    return ::operator new (bytes, std::align_val_t{kAlignment}, std::nothrow);
+  };
+  auto* memory = static_cast<std::byte*>(attempt());
+  if (memory == nullptr && recycled.bytes() > 0) {
+    recycled.clear();
+    memory = static_cast<std::byte*>(attempt());
+  }
   if (memory == nullptr) throw OutOfMemory(bytes);
   base::prefer_huge_pages(memory, bytes);
   return memory;
@@ -157,7 +163,7 @@ void Lease::reserve(const ScratchPlan& plan, double flops) {
   if (plan.bytes() > state_->scratch_bytes) {
     state_->scratch.reset();  // first: old and new need not live side by side
     state_->scratch_bytes = 0;
-    state_->scratch = {allocate(plan.bytes()), release};
+    state_->scratch = {allocate(plan.bytes(), *state_->recycled), release};
     state_->scratch_bytes = plan.bytes();
   }
   threaded_ = state_->pool.threads() > 1 && flops >= kFlopsWorthThreads;

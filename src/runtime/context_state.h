@@ -20,6 +20,9 @@ class ContextState {
  public:
   ContextState(int threads, const kernels::Kernels& kernels_, std::string_view reason)
       : pool(threads), kernels(kernels_), target_reason(reason) {}
+  ~ContextState() { recycled->close(); }
+  ContextState(const ContextState&) = delete;
+  ContextState& operator=(const ContextState&) = delete;
 
   ThreadPool pool;
   const kernels::Kernels& kernels;  // of the CPU target

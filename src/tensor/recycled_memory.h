@@ -9,11 +9,13 @@
 namespace headwise::detail {
 
 // Tensors may be dropped on any thread. Whoever finds the store in use does without it and never
-// waits, so that a process forked meanwhile cannot hang.
+// waits: a process forked meanwhile would find it in use for ever, and half changed.
 class RecycledMemory {
  public:
+  static constexpr std::size_t kSmallest = std::size_t{64} << 10U;  // malloc is good at the others
+
   RecycledMemory() = default;
-  ~RecycledMemory();
+  ~RecycledMemory() { clear(); }
   RecycledMemory(const RecycledMemory&) = delete;
   RecycledMemory& operator=(const RecycledMemory&) = delete;
 
@@ -21,19 +23,23 @@ class RecycledMemory {
   void* take(std::size_t bytes) noexcept;
   // False: not wanted.
   bool give(void* memory, std::size_t bytes) noexcept;
+  // Gives all of it to the system.
+  void clear() noexcept;
+  // The same, and wants no more.
+  void close() noexcept;
   [[nodiscard]] std::size_t bytes() const noexcept { return held_.load(std::memory_order_relaxed); }
 
  private:
-  static constexpr std::size_t kSmallest = std::size_t{64} << 10U;  // malloc is good at the others
   static constexpr std::size_t kMost = std::size_t{256} << 20U;
   static constexpr int kMostBlocks = 32;
   struct Block {
     void* memory = nullptr;
     std::size_t bytes = 0;
   };
-  void remove(int index) noexcept;
+  Block remove(int index) noexcept;
 
   std::atomic_flag in_use_;
+  std::atomic<bool> closed_{false};
   std::atomic<std::size_t> held_{0};
   Block blocks_[kMostBlocks];  // the oldest first
   int count_ = 0;

@@ -25,9 +25,17 @@ AlignedMemory allocate_aligned(std::size_t count, std::size_t element_bytes,
   // Whole cache lines, so that a vector load of the last few numbers stays inside.
   const std::size_t bytes =
       (count * element_bytes + kTensorAlignment - 1) / kTensorAlignment * kTensorAlignment;
+  const auto allocate = [&] {
+    return ::operator new (bytes, std::align_val_t{kTensorAlignment}, std::nothrow);
+  };
+  if (bytes < RecycledMemory::kSmallest) recycled.reset();
   void* memory = recycled == nullptr ? nullptr : recycled->take(bytes);
   if (memory == nullptr) {
-    memory = ::operator new (bytes, std::align_val_t{kTensorAlignment}, std::nothrow);
+    memory = allocate();
+    if (memory == nullptr && recycled != nullptr && recycled->bytes() > 0) {
+      recycled->clear();
+      memory = allocate();
+    }
     if (memory == nullptr) throw OutOfMemory(bytes);
     base::prefer_huge_pages(memory, bytes);
   }

@@ -179,5 +179,24 @@ TEST_F(AllocationFailure, MakingALayer) {
   });
 }
 
+// Before a call fails for want of memory, the context gives back what it holds.
+TEST(AllocationFailure, RecycledMemoryIsGivenBackFirst) {
+  Context context(1);
+  const Tensor small = Tensor::normal({1, 100, 4, 64}, 1);
+  const Tensor large = Tensor::normal({1, 200, 4, 64}, 1);
+  (void)attention(large, large, large, {.context = &context});  // scratch for what follows
+  { const AttentionResult dropped = attention(small, small, small, {.context = &context}); }
+  ASSERT_GT(context.recycled_bytes(), 0U);
+  std::int64_t gave_back = 0;
+  for (std::int64_t n = 1; n < 20; ++n) {
+    { const AttentionResult dropped = attention(small, small, small, {.context = &context}); }
+    const End end =
+        with_failure(n, [&] { (void)attention(large, large, large, {.context = &context}); });
+    ASSERT_NE(end, End::OtherError);
+    if (end == End::Returned && FailNthAllocation::fired()) ++gave_back;
+  }
+  EXPECT_GT(gave_back, 0) << "the output's allocation failed, and succeeded when tried again";
+}
+
 }  // namespace
 }  // namespace headwise

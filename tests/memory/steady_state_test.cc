@@ -74,6 +74,28 @@ TEST(SteadyState, Layer) {
                 [&] { (void)layer.forward({.query = x}, options); });
 }
 
+// Large tensors come back from those that the step before dropped.
+TEST(SteadyState, TrainingSteps) {
+  const AttentionConfig config{.num_heads = 4, .key_dim = 32, .query_features = 128};
+  const MultiHeadAttention layer(config, AttentionWeights::glorot(config, 1));
+  const Tensor x = Tensor::normal({2, 256, 128}, 1);
+  Context context(2);
+  const ForwardOptions options{.save_for_backward = true, .context = &context};
+  const auto step = [&] {
+    const AttentionResult result = layer.forward({.query = x}, options);
+    (void)layer.backward({.query = x}, result, x, options);
+  };
+  const Cost first = cost_of(step);
+  step();
+  const std::int64_t live = live_bytes();
+  const Cost later = cost_of(step);
+  std::printf("training step: first %lld bytes, later %lld\n", static_cast<long long>(first.bytes),
+              static_cast<long long>(later.bytes));
+  EXPECT_GT(first.bytes, 8 * 2 * 256 * 128 * 4) << "saved activations and gradients";
+  EXPECT_LT(later.bytes, 64 * 1024) << "small tensors only";
+  EXPECT_EQ(live_bytes(), live);
+}
+
 TEST(SteadyState, SmallerCallsFitTheScratchOfLargerOnes) {
   Context context(2);
   const Tensor large = Tensor::normal({1, 400, 2, 32}, 1);

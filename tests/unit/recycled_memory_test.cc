@@ -1,7 +1,12 @@
 // The memory of dropped results comes back in the next ones of the same size, as zeros.
 #include <gtest/gtest.h>
 
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <atomic>
 #include <cstddef>
+#include <memory>
 #include <new>
 #include <optional>
 #include <thread>
@@ -10,7 +15,9 @@
 
 #include "headwise/attention.h"
 #include "headwise/context.h"
+#include "runtime/context_state.h"
 #include "support/expect_bits.h"
+#include "support/sanitizers.h"
 #include "tensor/recycled_memory.h"
 
 namespace headwise {
@@ -108,6 +115,53 @@ TEST(RecycledMemory, KeepsSoManyBlocks) {
   detail::RecycledMemory store;
   for (int i = 0; i < 40; ++i) ASSERT_TRUE(store.give(block(kBytes), kBytes));
   EXPECT_EQ(store.bytes(), 32 * kBytes);
+}
+
+TEST(RecycledMemory, NothingStaysWhenTheContextIsGone) {
+  const Step step;
+  std::optional<Context> context(std::in_place, 1);
+  const std::shared_ptr<detail::RecycledMemory> store = context->state()->recycled;
+  std::optional<AttentionResult> kept = step.forward(&*context);
+  { const AttentionResult dropped = step.forward(&*context); }
+  EXPECT_EQ(store->bytes(), kOutputBytes);
+  context.reset();
+  EXPECT_EQ(store->bytes(), 0U);
+  kept.reset();
+  EXPECT_EQ(store->bytes(), 0U) << "closed";
+}
+
+// A child may inherit a store that a thread of its parent was changing at that moment.
+TEST(RecycledMemory, SurvivesAForkAtAnyMoment) {
+  if (test_support::kThreadSanitizer) GTEST_SKIP() << "ThreadSanitizer and fork do not mix";
+  constexpr std::size_t kBytes = detail::RecycledMemory::kSmallest;
+  auto store = std::make_unique<detail::RecycledMemory>();
+  std::atomic<bool> stop{false};
+  std::thread busy([&] {
+    while (!stop) {
+      for (int i = 0; i < 4; ++i) {
+        void* memory = block(kBytes);
+        if (!store->give(memory, kBytes)) {
+          ::operator delete (memory, std::align_val_t{detail::kTensorAlignment});
+        }
+      }
+      void* taken = store->take(kBytes);
+      ::operator delete (taken, std::align_val_t{detail::kTensorAlignment});
+    }
+  });
+  int failed = 0;
+  for (int round = 0; round < 200; ++round) {
+    const pid_t child = fork();
+    if (child == 0) {
+      store.reset();
+      _exit(0);
+    }
+    int status = -1;
+    waitpid(child, &status, 0);
+    failed += status == 0 ? 0 : 1;
+  }
+  stop = true;
+  busy.join();
+  EXPECT_EQ(failed, 0);
 }
 
 TEST(RecycledMemory, DroppedOnManyThreads) {

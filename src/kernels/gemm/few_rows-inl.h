@@ -29,7 +29,7 @@ HWY_INLINE void score_keys(const FewRowsProduct& p, std::int64_t row, std::int64
   const float* a = p.a.data + row * p.a.row_stride;
   const float* keys = p.b.data + key * p.b.row_stride;
   constexpr std::int64_t kKeys = Vectors * kLanes;
-  const std::int64_t lines = panel_count(p.depth);
+  const std::int64_t lines = panel_count(p.depth / 4 * 4);  // that the loop below takes
   FloatVector sums[extent(Rows)][extent(Vectors)];
 #pragma GCC unroll 16
   for (int i = 0; i < Rows; ++i) {

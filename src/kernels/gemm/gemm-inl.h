@@ -29,19 +29,19 @@ namespace hn = hwy::HWY_NAMESPACE;
 #if HWY_TARGET == HWY_AVX3
 constexpr int kTileRows = 14;
 constexpr int kWidePanels = 2;
-constexpr int kAccumulators = 28;
+constexpr int kRegisters = 32;
 #elif HWY_TARGET == HWY_AVX2
 constexpr int kTileRows = 6;
 constexpr int kWidePanels = 1;
-constexpr int kAccumulators = 12;
+constexpr int kRegisters = 16;
 #elif HWY_TARGET == HWY_NEON
 constexpr int kTileRows = 6;
 constexpr int kWidePanels = 1;
-constexpr int kAccumulators = 24;
+constexpr int kRegisters = 32;
 #else
 constexpr int kTileRows = 2;
 constexpr int kWidePanels = 1;
-constexpr int kAccumulators = 8;
+constexpr int kRegisters = 16;
 #endif
 
 // Panels side by side that a tile of this height spans. Low tiles span more of them: eight chains
@@ -49,7 +49,11 @@ constexpr int kAccumulators = 8;
 constexpr int panels_beside(int rows) {
   int panels = kWidePanels;
   const auto sums = [&] { return kPanelVectors * rows * panels; };
-  while (panels < 4 && sums() < 8 && 2 * sums() <= kAccumulators) panels *= 2;
+  // Of twice as many panels: sums, B's vectors (a single row takes them from memory), a broadcast.
+  const auto registers = [&] {
+    return 2 * sums() + (rows > 1 ? 2 * kPanelVectors * panels : 0) + 1;
+  };
+  while (panels < 4 && sums() < 8 && registers() <= kRegisters) panels *= 2;
   return panels;
 }
 

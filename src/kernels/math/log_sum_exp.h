@@ -8,7 +8,7 @@
 
 namespace headwise::kernels {
 
-// −∞ for an empty row. No branches: loops over it make vectors.
+// −∞ for an empty row.
 inline float log_sum_exp(float reference, float sum) {
   const double log = static_cast<double>(reference) * std::numbers::ln2 +
                      base::natural_log_of_normal(static_cast<double>(sum));
