@@ -180,7 +180,7 @@ TEST_F(AllocationFailure, MakingALayer) {
 }
 
 // Before a call fails for want of memory, the context gives back what it holds.
-TEST(AllocationFailure, RecycledMemoryIsGivenBackFirst) {
+TEST_F(AllocationFailure, RecycledMemoryIsGivenBackFirst) {
   Context context(1);
   const Tensor small = Tensor::normal({1, 100, 4, 64}, 1);
   const Tensor large = Tensor::normal({1, 200, 4, 64}, 1);
