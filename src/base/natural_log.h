@@ -10,7 +10,8 @@
 namespace headwise::base {
 
 // For a positive number that is neither subnormal nor infinite: 2·artanh(z) with z = (m − 1)/(m + 1)
-// for m in [√½, √2], summed to the last bit; plus e·ln 2. No branches: vector_math-inl.h takes the same steps.
+// for m in [√½, √2], summed to the last bit; plus e·ln 2. Without branches, for
+// vector_math-inl.h takes the same steps.
 inline double natural_log_of_normal(double x) {
   constexpr std::uint64_t kMantissa = (std::uint64_t{1} << 52U) - 1;
   const auto bits = std::bit_cast<std::uint64_t>(x);
