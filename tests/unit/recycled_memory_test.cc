@@ -132,7 +132,7 @@ TEST(RecycledMemory, NothingStaysWhenTheContextIsGone) {
 
 // A child may inherit a store that a thread of its parent was changing at that moment.
 TEST(RecycledMemory, SurvivesAForkAtAnyMoment) {
-  if (test_support::kThreadSanitizer) GTEST_SKIP() << "ThreadSanitizer and fork do not mix";
+  if (test_support::kSanitized) GTEST_SKIP() << "sanitizers do not expect a fork amid allocations";
   constexpr std::size_t kBytes = detail::RecycledMemory::kSmallest;
   auto store = std::make_unique<detail::RecycledMemory>();
   std::atomic<bool> stop{false};
