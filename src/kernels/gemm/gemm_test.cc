@@ -132,11 +132,19 @@ TEST(Gemm, WithoutAnnihilationZeroTimesNaNIsNaN) {
 
 TEST(Gemm, EveryTargetTellsWhetherTheResultIsFinite) {
   Dice dice(4);
+  int spoilt = 0;
+  int sound = 0;
   for (int round = 0; round < 300; ++round) {
     const ProductCase test(dice);
+    Floats factors = filled(test.rows, 1.0F);
+    if (test.rows > 0 && dice.chance(0.5)) {
+      factors[static_cast<std::size_t>(dice.between(0, test.rows - 1))] =
+          dice.chance(0.5) ? kNaN : kInfinity;
+    }
     for (const Kernels* target : targets()) {
       Floats ours = test.c.memory;
       Product product = into(test, ours);
+      product.row_after = factors.data();
       bool not_finite = false;
       product.not_finite = &not_finite;
       target->gemm.multiply(product);
@@ -147,8 +155,11 @@ TEST(Gemm, EveryTargetTellsWhetherTheResultIsFinite) {
         }
       }
       ASSERT_EQ(not_finite, expected) << target->target << ", round " << round;
+      ++(expected ? spoilt : sound);
     }
   }
+  EXPECT_GT(spoilt, 100);
+  EXPECT_GT(sound, 100);
 }
 
 // ---- Q·Kᵀ --------------------------------------------------------------------------------------
