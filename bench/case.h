@@ -2,10 +2,12 @@
 #pragma once
 
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "headwise/context.h"
+#include "headwise/cost.h"
 
 namespace headwise::bench {
 
@@ -43,8 +45,9 @@ struct Case {
   Yardstick yardstick = Yardstick::Peak;
   Floor floor = {};
   Against against = {};
-  std::string remark = {};  // ends the row's note
-  bool peer = false;        // another library's row, to compare with
+  std::string remark = {};             // ends the row's note
+  std::optional<LayerCost> cost = {};  // of a layer: its time is predicted as well
+  bool peer = false;                   // another library's row, to compare with
   bool in_picture = true;
   // Makes the tensors; what it returns runs the row once. They live as long as that function.
   std::function<std::function<void(Context&)>()> prepare = {};

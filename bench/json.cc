@@ -1,5 +1,6 @@
 #include <nlohmann/json.hpp>
 
+#include "blas.h"
 #include "headwise/version.h"
 #include "report.h"
 
@@ -46,13 +47,16 @@ Json row_json(const Summary& s) {
   if (s.ratio) {
     json["against"] = {{"id", row.against.id}, {"ratio", *s.ratio}, {"least", row.against.least}};
   }
+  if (s.predicted) {
+    json["prediction"] = {{"seconds", *s.predicted}, {"over_measured", *s.prediction_ratio}};
+  }
   json["bound"] = {{"by", s.bound}, {"flops_per_byte", s.intensity}, {"ridge", s.ridge}};
   for (const Sample& sample : m.samples) {
     json["samples"].push_back({{"round", sample.round},
-                               {"seconds", sample.seconds},
-                               {"yardstick", sample.yardstick},
-                               {"waited", sample.waited},
-                               {"calm", sample.calm}});
+                               {"seconds", sample.timing.seconds},
+                               {"yardstick", sample.timing.yardstick},
+                               {"waited", sample.timing.waited},
+                               {"calm", sample.timing.calm}});
   }
   return json;
 }
@@ -67,7 +71,9 @@ std::string json_text(const Machine& machine, const std::vector<Summary>& summar
         {"cpus", machine.cpus},
         {"target", machine.target},
         {"lanes", machine.lanes},
-        {"blas", machine.blas}}}};
+        {"wake_seconds", machine.wake_seconds},
+        {"call_seconds", machine.call_seconds},
+        {"blas", blas_name()}}}};
   for (const ThreadYardsticks& y : machine.yardsticks) {
     json["machine"]["yardsticks"].push_back(yardsticks_json(y));
   }

@@ -27,23 +27,9 @@ struct LayerShape {
     return {
         .num_heads = heads, .num_kv_heads = kv_heads, .key_dim = size, .query_features = features};
   }
-  [[nodiscard]] double rows() const { return static_cast<double>(batch * length); }
-  // Numbers in the four kernels.
-  [[nodiscard]] double weights() const {
-    return 2.0 * static_cast<double>(features * size * (heads + kv_heads));
-  }
-  [[nodiscard]] double pairs() const;
   [[nodiscard]] Mask mask() const;
   [[nodiscard]] std::string to_string() const;
 };
-
-double LayerShape::pairs() const {
-  const auto all_heads = static_cast<double>(heads);
-  if (is_causal) return static_cast<double>(batch) * all_heads * causal_pairs(length);
-  double keys = lengths.empty() ? rows() : 0.0;
-  for (const std::int64_t n : lengths) keys += static_cast<double>(n);
-  return all_heads * static_cast<double>(length) * keys;
-}
 
 Mask LayerShape::mask() const {
   if (is_causal) return causal();
@@ -77,12 +63,13 @@ struct LayerRun {
 
 Case layer_row(Case row, const LayerShape& s, bool training) {
   row.shape = s.to_string();
-  row.pairs = s.pairs();
-  row.flops = 2.0 * s.rows() * s.weights() * (training ? 3.0 : 1.0) +
-              forward_flops(row.pairs, s.size) +
-              (training ? backward_flops(row.pairs, s.size) : 0.0);
-  const double values = s.weights() + 2.0 * s.rows() * static_cast<double>(s.features);
-  row.bytes = sizeof(float) * values * (training ? 3.0 : 1.0);
+  row.cost = layer_cost(
+      s.config(), {.batch = s.batch, .queries = s.length, .mask = s.mask(), .training = training});
+  const MemoryCost& memory = row.cost->memory;
+  row.pairs = static_cast<double>(row.cost->pairs);
+  row.flops = static_cast<double>(row.cost->flops());
+  row.bytes = static_cast<double>(memory.packed_kernels + memory.inputs + memory.output) *
+              (training ? 3.0 : 1.0);
   row.prepare = [s, training]() -> std::function<void(Context&)> {
     auto run = std::make_shared<LayerRun>(s, training);
     return [run, training](Context& context) {

@@ -17,13 +17,12 @@
 #include "case.h"
 #include "headwise/context.h"
 #include "headwise/error.h"
-#include "machine.h"
+#include "headwise/machine.h"
 #include "measure.h"
 #include "options.h"
 #include "progress.h"
 #include "report.h"
 #include "summary.h"
-#include "yardsticks.h"
 
 namespace headwise::bench {
 

@@ -1,13 +1,8 @@
 #include "measure.h"
 
-#include <algorithm>
-#include <cmath>
 #include <exception>
 #include <functional>
 #include <memory>
-
-#include "clock.h"
-#include "waiting.h"
 
 namespace headwise::bench {
 
@@ -19,49 +14,17 @@ struct Contestant {
   Measurement result;
   std::function<void(Context&)> run;
   std::unique_ptr<Context> context;
-  int runs = 1;        // in one sample
-  double spent = 0.0;  // seconds
-
-  [[nodiscard]] double time(int count) const {
-    const double start = now();
-    for (int i = 0; i < count; ++i) run(*context);
-    return now() - start;
-  }
+  std::unique_ptr<TimedRun> timed;
 };
 
 void warm_up(Contestant& c, double sample_seconds) {
+  const Case& row = *c.result.row;
   c.context = std::make_unique<Context>(c.result.threads);
-  double once = c.time(1);
-  c.spent += once;
-  if (once < sample_seconds) once = c.time(3) / 3.0;  // the first run made pages and threads
-  c.runs = std::max(1, static_cast<int>(std::lround(sample_seconds / std::max(once, 1e-7))));
-}
-
-double yardstick_of(const Contestant& c, const Yardsticks& yardsticks, double seconds) {
-  if (c.result.row->yardstick == Yardstick::Peak) {
-    return yardsticks.peak(c.result.threads, seconds);
-  }
-  return yardsticks.read_speed(c.result.threads, static_cast<std::size_t>(c.result.row->bytes),
-                               seconds);
-}
-
-void take_sample(Contestant& c, int round, const Yardsticks& yardsticks) {
-  constexpr double kLeast = 0.0005;
-  constexpr double kMost = 0.02;
-  const double expected = c.result.samples.empty() ? 0.0 : c.result.samples.back().seconds * c.runs;
-  const double part = std::clamp(0.05 * expected, kLeast, kMost);
-  const double before = yardstick_of(c, yardsticks, part);
-  if (c.runs > 1)
-    static_cast<void>(c.time(1));  // the yardstick pushed a short row's numbers out of the cache
-  const double calm_before = yardsticks.calm(c.result.threads);
-  const double waited_before = waiting_seconds();
-  const double elapsed = c.time(c.runs);
-  const double waited = (waiting_seconds() - waited_before) / (elapsed * c.result.threads);
-  const double calm_after = yardsticks.calm(c.result.threads);
-  const double after = yardstick_of(c, yardsticks, part);
-  c.spent += elapsed;
-  c.result.samples.push_back(
-      {round, elapsed / c.runs, (before + after) / 2.0, waited, std::min(calm_before, calm_after)});
+  const bool reads = row.yardstick == Yardstick::ReadSpeed;
+  c.timed = std::make_unique<TimedRun>(
+      [run = c.run, context = c.context.get()] { run(*context); },
+      TimingYardstick{c.result.threads, reads ? static_cast<std::size_t>(row.bytes) : 0},
+      sample_seconds);
 }
 
 // A row that throws is told in the report and does not stop the others.
@@ -79,8 +42,8 @@ void guarded(Contestant& c, const Step& step) {
 // A slow row gets fewer rounds, a very slow one a single one.
 bool had_enough(const Contestant& c, const Effort& effort) {
   const auto samples = static_cast<int>(c.result.samples.size());
-  const int least = c.spent > 5.0 * effort.case_seconds ? 1 : effort.least_samples;
-  return c.spent > effort.case_seconds && samples >= least;
+  const int least = c.timed->spent() > 5.0 * effort.case_seconds ? 1 : effort.least_samples;
+  return c.timed->spent() > effort.case_seconds && samples >= least;
 }
 
 std::vector<Contestant> prepare(std::span<const Case> cases, const Effort& effort) {
@@ -89,7 +52,7 @@ std::vector<Contestant> prepare(std::span<const Case> cases, const Effort& effor
     const std::size_t first = contestants.size();
     for (const int threads : effort.threads) {
       contestants.push_back(
-          {.result = {.row = &row, .threads = threads}, .run = {}, .context = nullptr});
+          {.result = {.row = &row, .threads = threads}, .run = {}, .context = {}, .timed = {}});
     }
     guarded(contestants[first], [&] { contestants[first].run = row.prepare(); });
     for (std::size_t i = first; i < contestants.size(); ++i) {
@@ -110,7 +73,10 @@ std::vector<Measurement> measure_group(std::span<const Case> cases, const Effort
   for (int round = 0; round < effort.rounds; ++round) {
     progress.show(cases.front().group, round + 1, effort.rounds);
     for (Contestant& c : contestants) {
-      if (!had_enough(c, effort)) guarded(c, [&] { take_sample(c, round, yardsticks); });
+      guarded(c, [&] {
+        if (had_enough(c, effort)) return;
+        c.result.samples.push_back({round, c.timed->sample(yardsticks)});
+      });
     }
   }
   std::vector<Measurement> results;

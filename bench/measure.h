@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "case.h"
+#include "headwise/machine.h"
 #include "progress.h"
-#include "yardsticks.h"
 
 namespace headwise::bench {
 
@@ -22,10 +22,7 @@ struct Effort {
 
 struct Sample {
   int round;
-  double seconds;    // of one run
-  double yardstick;  // FLOP/s or bytes/s, just before and just after
-  double waited;     // share of the time that a thread was ready and other processes had its CPU
-  double calm;       // Yardsticks::calm, the lower of before and after
+  TimingSample timing;
 };
 
 struct Measurement {

@@ -1,6 +1,7 @@
 // Tells on stderr how far the run is: one line that changes on a terminal, a line a group elsewhere.
 #pragma once
 
+#include <chrono>
 #include <string>
 
 namespace headwise::bench {
@@ -19,7 +20,7 @@ class Progress {
  private:
   int groups_;
   int group_ = 0;
-  double start_;
+  std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
   bool terminal_;
 };
 

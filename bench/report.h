@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "machine.h"
+#include "headwise/machine.h"
 #include "summary.h"
 
 namespace headwise::bench {

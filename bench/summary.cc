@@ -4,48 +4,43 @@
 #include <iterator>
 #include <map>
 
-#include "statistics.h"
-
 namespace headwise::bench {
 
 namespace {
 
 double work_of(const Case& row) { return row.yardstick == Yardstick::Peak ? row.flops : row.bytes; }
 
-constexpr double kWaited = 0.05;  // wake-ups of threads in tiny rows come to 2 or 3%
-
-constexpr double kCalm = 0.93;  // of the calmest; somebody on the same core leaves 0.6 or 0.7
-
 // Which samples nobody disturbed.
 class Quiet {
  public:
   explicit Quiet(const std::vector<Measurement>& all) {
-    std::map<int, std::vector<double>> calm;
+    std::map<int, std::vector<TimingSample>> timings;
     for (const Measurement& m : all) {
-      for (const Sample& s : m.samples) calm[m.threads].push_back(s.calm);
+      for (const Sample& s : m.samples) timings[m.threads].push_back(s.timing);
     }
-    // Not the highest: for a moment the clock may be faster than ever.
-    for (const auto& [threads, values] : calm) calmest_[threads] = quantile(values, 0.9);
+    for (const auto& [threads, samples] : timings) calmest_[threads] = calmest(samples);
   }
   // All of them, if there is none.
   [[nodiscard]] std::vector<Sample> samples(const Measurement& m) const {
     std::vector<Sample> quiet;
     std::copy_if(m.samples.begin(), m.samples.end(), std::back_inserter(quiet),
-                 [&](const Sample& s) { return undisturbed(m.threads, s); });
+                 [&](const Sample& s) { return calm(m.threads, s); });
     return quiet.empty() ? m.samples : quiet;
   }
-  [[nodiscard]] bool undisturbed(int threads, const Sample& s) const {
-    return s.waited <= kWaited && s.calm >= kCalm * calmest_.at(threads);
+  [[nodiscard]] bool calm(int threads, const Sample& s) const {
+    return undisturbed(s.timing, calmest_.at(threads));
   }
 
  private:
   std::map<int, double> calmest_;  // by threads
 };
 
+double median(const std::vector<double>& values) { return quantile(values, 0.5); }
+
 double median_seconds(const std::vector<Sample>& samples) {
   std::vector<double> seconds;
   seconds.reserve(samples.size());
-  for (const Sample& s : samples) seconds.push_back(s.seconds);
+  for (const Sample& s : samples) seconds.push_back(s.timing.seconds);
   return median(seconds);
 }
 
@@ -59,7 +54,7 @@ std::optional<double> ratio_to(const Quiet& quiet, const Measurement& mine,
   std::vector<double> ratios;
   for (const Sample& x : a) {
     for (const Sample& y : b) {
-      if (x.round == y.round) ratios.push_back(work * y.seconds / x.seconds);
+      if (x.round == y.round) ratios.push_back(work * y.timing.seconds / x.timing.seconds);
     }
   }
   return ratios.empty() ? work * median_seconds(b) / median_seconds(a) : median(ratios);
@@ -88,6 +83,27 @@ void find_bound(Summary& s, const ThreadYardsticks& yardsticks) {
   if (std::max(compute, read) < kShort) s.bound = "overhead";
 }
 
+// Held against the sample of the same moment, so that what slowed both does not count.
+void compare_with_prediction(Summary& s, const std::vector<Sample>& samples,
+                             const Machine& machine) {
+  if (!s.row->cost) return;
+  const int threads = s.measurement->threads;
+  std::vector<double> predictions;
+  std::vector<double> ratios;
+  for (const Sample& sample : samples) {
+    Machine now = machine;
+    for (ThreadYardsticks& y : now.yardsticks) {
+      if (s.row->yardstick == Yardstick::Peak && y.threads == threads) {
+        y.peak = sample.timing.yardstick;
+      }
+    }
+    predictions.push_back(predict(*s.row->cost, now, threads).seconds);
+    ratios.push_back(predictions.back() / sample.timing.seconds);
+  }
+  s.predicted = median(predictions);
+  s.prediction_ratio = median(ratios);
+}
+
 void judge(Summary& s) {
   const Against& against = s.row->against;
   const bool compared = s.ratio && against.least > 0.0;
@@ -110,9 +126,9 @@ std::vector<Summary> summarise(const std::vector<Measurement>& measurements,
       std::vector<double> shares;
       shares.reserve(samples.size());
       for (const Sample& sample : samples) {
-        shares.push_back(work_of(*m.row) / sample.seconds / sample.yardstick);
+        shares.push_back(work_of(*m.row) / sample.timing.seconds / sample.timing.yardstick);
       }
-      s.disturbed = !quiet.undisturbed(m.threads, samples.front());
+      s.disturbed = !quiet.calm(m.threads, samples.front());
       s.seconds = median_seconds(samples);
       s.rate = work_of(*m.row) / s.seconds;
       s.share = median(shares);
@@ -120,6 +136,7 @@ std::vector<Summary> summarise(const std::vector<Measurement>& measurements,
       s.share_high = quantile(shares, 0.75);
       const Measurement* other = find(measurements, m.row->against.id, m.threads);
       if (other != nullptr) s.ratio = ratio_to(quiet, m, *other);
+      compare_with_prediction(s, samples, machine);
       judge(s);
     }
     find_bound(s, machine.at(m.threads));

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "machine.h"
+#include "headwise/machine.h"
 #include "measure.h"
 
 namespace headwise::bench {
@@ -25,9 +25,12 @@ struct Summary {
   double floor = 0.0;
   Verdict verdict = Verdict::None;
   bool disturbed = false;  // in every sample: too low a figure
-  std::string bound = {};  // "compute", "memory" or "overhead"
-  double intensity = 0.0;  // FLOP a byte
-  double ridge = 0.0;      // from which on the peak binds, not reading
+  // What the roofline predicts, of a layer: with the peak of every sample, median.
+  std::optional<double> predicted = {};         // seconds
+  std::optional<double> prediction_ratio = {};  // predicted over measured
+  std::string bound = {};                       // "compute", "memory" or "overhead"
+  double intensity = 0.0;                       // FLOP a byte
+  double ridge = 0.0;                           // from which on the peak binds, not reading
 };
 
 std::vector<Summary> summarise(const std::vector<Measurement>& measurements,

@@ -6,12 +6,16 @@
 #include <utility>
 #include <vector>
 
+#include "blas.h"
 #include "report.h"
-#include "text.h"
+#include "terminal/text.h"
 
 namespace headwise::bench {
 
 namespace {
+
+using terminal::fixed;
+using terminal::short_number;
 
 // Pixels.
 constexpr double kMargin = 36.0;
@@ -231,7 +235,7 @@ void draw_legend(Canvas& canvas, const Machine& machine, double x, double y) {
 }
 
 std::string footer(const Machine& machine) {
-  std::string text = machine.cpu + ", target " + machine.target + ", " + machine.blas + ".";
+  std::string text = machine.cpu + ", target " + machine.target + ", " + blas_name() + ".";
   for (const ThreadYardsticks& y : machine.yardsticks) {
     text += "  " + std::to_string(y.threads) + (y.threads == 1 ? " thread: " : " threads: ") +
             short_number(y.peak / 1e9) + " GFLOP/s,";

@@ -1,9 +1,27 @@
+#include <cmath>
+
+#include "blas.h"
 #include "report.h"
-#include "text.h"
+#include "terminal/text.h"
 
 namespace headwise::bench {
 
 namespace {
+
+using terminal::bytes_text;
+using terminal::duration;
+using terminal::fixed;
+using terminal::left;
+using terminal::percent;
+using terminal::right;
+using terminal::short_number;
+
+// "predicted 12.3 ms, −4%"
+std::string prediction_text(const Summary& s) {
+  const double off = (*s.prediction_ratio - 1.0) * 100.0;
+  return "predicted " + duration(*s.predicted) + ", " + (off < 0.0 ? "−" : "+") +
+         fixed(std::abs(off), 0) + "%";
+}
 
 // What binds the row, and what else there is to say.
 std::string note(const Summary& s) {
@@ -17,8 +35,24 @@ std::string note(const Summary& s) {
     text += "; " + short_number(s.seconds / row.pairs * 1e9) + " ns a pair, scratch " +
             bytes_text(static_cast<double>(s.measurement->scratch_bytes));
   }
+  if (s.predicted) text += "; " + prediction_text(s);
   if (!row.remark.empty() && s.measurement->threads == 1) text += "; " + row.remark;
   return text;
+}
+
+// How far off predictions are, over all rows that have one.
+std::string accuracy_text(const std::vector<Summary>& summaries) {
+  constexpr double kNear = 0.25;
+  int predicted = 0;
+  int near = 0;
+  for (const Summary& s : summaries) {
+    if (!s.predicted) continue;
+    ++predicted;
+    near += std::abs(*s.prediction_ratio - 1.0) <= kNear ? 1 : 0;
+  }
+  if (predicted == 0) return "";
+  return std::to_string(near) + " of " + std::to_string(predicted) + " predictions within " +
+         percent(kNear) + ". ";
 }
 
 // A share, or a part of another row's rate.
@@ -49,7 +83,7 @@ std::string line(const Summary& s, bool first) {
 std::string machine_text(const Machine& machine) {
   std::string text = machine.cpu + ", " + std::to_string(machine.cpus) + " CPUs, target " +
                      machine.target + " (" + std::to_string(machine.lanes) + " floats), " +
-                     machine.blas + "\n";
+                     blas_name() + "\n";
   for (const ThreadYardsticks& y : machine.yardsticks) {
     text += std::to_string(y.threads) + (y.threads == 1 ? " thread:  " : " threads: ") +
             "FMA peak " + short_number(y.peak / 1e9) + " GFLOP/s; reads";
@@ -82,7 +116,7 @@ std::string table_text(const std::vector<Summary>& summaries) {
     judged += s.verdict == Verdict::None ? 0 : 1;
     reached += s.verdict == Verdict::Ok ? 1 : 0;
   }
-  text += "\n";
+  text += "\n" + accuracy_text(summaries);
   if (judged > 0) {
     text += std::to_string(reached) + " of " + std::to_string(judged) + " floors reached. ";
   }

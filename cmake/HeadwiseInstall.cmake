@@ -9,6 +9,16 @@ install(DIRECTORY ${PROJECT_SOURCE_DIR}/include/headwise DESTINATION ${CMAKE_INS
 install(FILES ${PROJECT_SOURCE_DIR}/LICENSE DESTINATION ${CMAKE_INSTALL_DOCDIR})
 install(EXPORT headwise-targets NAMESPACE headwise:: DESTINATION ${package_dir})
 
+# The program, and the libraries behind it as components: find_package(headwise COMPONENTS io layouts).
+if(HEADWISE_BUILD_TOOL)
+  install(TARGETS headwise_tool)
+  foreach(component IN ITEMS io layouts analyze view)
+    install(TARGETS headwise_${component} EXPORT headwise-${component}-targets
+            INCLUDES DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
+    install(EXPORT headwise-${component}-targets NAMESPACE headwise:: DESTINATION ${package_dir})
+  endforeach()
+endif()
+
 configure_package_config_file(
   ${CMAKE_CURRENT_LIST_DIR}/headwise-config.cmake.in
   ${PROJECT_BINARY_DIR}/headwise-config.cmake

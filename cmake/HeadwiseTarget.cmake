@@ -26,3 +26,15 @@ function(headwise_configure_target target)
     target_link_options(${target} PRIVATE -fsanitize=${HEADWISE_SANITIZE})
   endif()
 endfunction()
+
+# A library on top of the core, of one folder of src/: headwise_add_library(io file.cc…) makes
+# headwise_io, known as headwise::io.
+function(headwise_add_library name)
+  add_library(headwise_${name} ${ARGN})
+  add_library(headwise::${name} ALIAS headwise_${name})
+  headwise_configure_target(headwise_${name})
+  set_target_properties(headwise_${name} PROPERTIES EXPORT_NAME ${name}
+    VERSION ${PROJECT_VERSION} SOVERSION ${PROJECT_VERSION_MAJOR}.${PROJECT_VERSION_MINOR})
+  target_include_directories(headwise_${name} PRIVATE ${PROJECT_SOURCE_DIR}/src)
+  target_link_libraries(headwise_${name} PUBLIC headwise::headwise)
+endfunction()

@@ -23,7 +23,9 @@ BELOW = {
     "io": ["tensor"],
     "ops": ["masks", "runtime"],
     "layer": ["ops", "cache"],
+    "layouts": ["layer"],
     "analyze": ["layer"],
+    "view": ["analyze", "io"],
     "dist": ["layer"],
 }
 
@@ -41,6 +43,12 @@ OWNER = {
     "layer.h": "layer",
     "presets.h": "layer",
     "transforms.h": "layer",
+    "io.h": "io",
+    "layouts.h": "layouts",
+    "machine.h": "analyze",
+    "cost.h": "analyze",
+    "spectra.h": "analyze",
+    "view.h": "view",
 }
 UMBRELLA = "headwise.h"
 
@@ -68,6 +76,7 @@ BANNED = {
     ),
     "masks": (rf"{INTRINSICS}|{HIGHWAY}", "SIMD belongs to kernels"),
     "ops": (rf"{INTRINSICS}|{FORMATS}|{FILES}", "ops know neither intrinsics nor files"),
+    "layouts": (rf"{INTRINSICS}|hdf5.*|H5.*|zip\.h|{FILES}|{MPI}", "layouts know names, not files"),
     "layer": (
         rf"{INTRINSICS}|{FORMATS}|{FILES}|{MPI}",
         "the layer knows neither intrinsics, files nor MPI",

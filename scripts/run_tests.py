@@ -18,15 +18,18 @@ import sys
 import xml.etree.ElementTree as ElementTree
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
-# What GoogleTest and rapidcheck say in every run.
-BOILERPLATE = re.compile(r"\[[ =\-A-Z]+\] |Running main|Using configuration|OK, passed|  YOU HAVE")
+# What GoogleTest, rapidcheck and pytest say in every run.
+BOILERPLATE = re.compile(
+    r"\[[ =\-A-Z]+\] |Running main|Using configuration|OK, passed|  YOU HAVE"
+    r"|[.sxF]+ +\[ *\d+%\]|\d+ passed|- generated xml file"
+)
 
 
 def suite_cases(report: pathlib.Path) -> tuple[int, int, int]:
-    """Passed, failed and skipped cases in one of GoogleTest's XML files."""
+    """Passed, failed and skipped cases in an XML file of GoogleTest or pytest."""
     passed = failed = skipped = 0
     for case in ElementTree.parse(report).iter("testcase"):
-        if case.find("failure") is not None:
+        if case.find("failure") is not None or case.find("error") is not None:
             failed += 1
         elif case.find("skipped") is not None or case.get("status") == "notrun":
             skipped += 1

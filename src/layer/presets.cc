@@ -1,93 +1,70 @@
 #include "headwise/presets.h"
 
 #include <algorithm>
-#include <array>
 #include <set>
 #include <string>
-#include <utility>
+#include <vector>
 
 #include "base/check.h"
+#include "layer/stored_weights.h"
 
 namespace headwise::presets {
 
 namespace {
 
-// Takes tensors out of a map by name, checks their shapes, and complains about what was left over.
-class Source {
- public:
-  Source(std::string function, const TensorMap& tensors)
-      : function_(std::move(function)), tensors_(tensors) {}
+using layer::StoredTensor;
 
-  const Tensor& take(const std::string& name, const Shape& shape) {
-    const Tensor& tensor = find(name, shape);
-    if (tensor.shape() != shape) {
-      base::fail(function_, name, "shape " + shape.to_string(), tensor.shape().to_string());
-    }
-    return tensor;
+[[noreturn]] void fail_without(const char* function, const WeightField& field,
+                               const AttentionConfig& config,
+                               const std::vector<StoredTensor>& layout) {
+  const auto holds = [&](const StoredTensor& stored) {
+    const auto fields = layer::fields_of(stored);
+    return std::find(fields.begin(), fields.end(), &field) != fields.end() &&
+           layer::is_stored(stored, config);
+  };
+  const auto stored = std::find_if(layout.begin(), layout.end(), holds);
+  if (stored == layout.end()) {
+    base::fail(function, "config", std::string("a layer without ") + field.name, "one that has it");
   }
-  // For output shapes of several axes: more axes may follow where `shape` has its last one.
-  const Tensor& take_with_open_end(const std::string& name, const Shape& shape) {
-    const Tensor& tensor = find(name, shape);
-    const int fixed = shape.rank() - 1;
-    if (tensor.rank() < fixed || tensor.size() != shape.element_count() ||
-        !std::equal(shape.begin(), shape.begin() + fixed, tensor.shape().begin())) {
-      base::fail(function_, name, "shape " + shape.to_string(), tensor.shape().to_string());
-    }
-    return tensor;
-  }
-  [[nodiscard]] bool has(const std::string& name) const { return tensors_.contains(name); }
-
-  void require_all_taken() const {
-    for (const auto& [name, tensor] : tensors_) {
-      if (!taken_.contains(name)) {
-        base::fail(function_, name, "no tensor of that name under this configuration",
-                   tensor.shape().to_string());
-      }
-    }
-  }
-
- private:
-  const Tensor& find(const std::string& name, const Shape& shape) {
-    const auto entry = tensors_.find(name);
-    if (entry == tensors_.end()) {
-      base::fail(function_, name, "a tensor of shape " + shape.to_string(), "none of that name");
-    }
-    taken_.insert(name);
-    return entry->second;
-  }
-
-  std::string function_;
-  const TensorMap& tensors_;
-  std::set<std::string> taken_;
-};
-
-Tensor transposed(const ConstView& matrix) { return Tensor::copy_of(matrix.permuted({1, 0})); }
-
-// Where a framework keeps the kernels as (in, heads, size): the same numbers in the same order, so
-// a new shape is all it takes. `rename` maps our names to the framework's.
-template <typename Rename>
-AttentionWeights reshaped_weights(const char* function, const AttentionConfig& config,
-                                  const TensorMap& tensors, Rename rename) {
-  validate(config);
-  Source source(function, tensors);
-  AttentionWeights weights;
-  for (const WeightField& field : weight_fields()) {
-    if (!field.present(config)) continue;
-    const bool is_output = field.tensor == &AttentionWeights::output_kernel ||
-                           field.tensor == &AttentionWeights::output_bias;
-    const Shape shape = field.head_shape(config);
-    const std::string name = rename(field.name);
-    const Tensor& tensor =
-        is_output ? source.take_with_open_end(name, shape) : source.take(name, shape);
-    weights.*field.tensor = tensor.reshaped(field.flat_shape(config));
-  }
-  source.require_all_taken();
-  return weights;
+  base::fail(function, stored->name,
+             "a tensor of shape " + layer::stored_shape(*stored, config).to_string(),
+             "none of that name");
 }
 
-std::string replaced(std::string text, const std::string& from, const std::string& to) {
-  const std::size_t place = text.find(from);
-  return place == std::string::npos ? text : text.replace(place, from.size(), to);
+// Weights from tensors under a library's own names: all that the configuration asks for, each of
+// the right shape, and nothing besides.
+AttentionWeights read_weights(const char* function, const AttentionConfig& config,
+                              const TensorMap& tensors, const std::vector<StoredTensor>& layout) {
+  validate(config);
+  AttentionWeights weights;
+  std::set<std::string> taken;
+  std::set<const WeightField*> filled;
+  for (const StoredTensor& stored : layout) {
+    const auto entry = tensors.find(stored.name);
+    const auto fields = layer::fields_of(stored);
+    if (entry == tensors.end() || !layer::is_stored(stored, config)) continue;
+    if (filled.contains(fields.front())) continue;  // left over: packed and separate at once
+    const Shape& shape = entry->second.shape();
+    if (!layer::fits(stored, shape, config)) {
+      base::fail(function, stored.name, "shape " + layer::stored_shape(stored, config).to_string(),
+                 shape.to_string());
+    }
+    layer::unpack(stored, entry->second, config, weights);
+    taken.insert(stored.name);
+    filled.insert(fields.begin(), fields.end());
+  }
+  for (const WeightField& field : weight_fields()) {
+    if (field.present(config) && !filled.contains(&field)) {
+      fail_without(function, field, config, layout);
+    }
+  }
+  for (const auto& [name, tensor] : tensors) {
+    if (!taken.contains(name)) {
+      base::fail(function, name, "no tensor of that name under this configuration",
+                 tensor.shape().to_string());
+    }
+  }
+  return weights;
 }
 
 struct NamedSize {
@@ -126,36 +103,7 @@ AttentionConfig torch(const Torch& options) {
 }
 
 AttentionWeights torch_weights(const AttentionConfig& config, const TensorMap& tensors) {
-  validate(config);
-  Source source("presets::torch_weights", tensors);
-  const std::int64_t e = config.num_heads * config.key_dim;  // embed_dim: q, k and v are as wide
-  AttentionWeights weights;
-  if (source.has("in_proj_weight")) {
-    const Tensor& all = source.take("in_proj_weight", {3 * e, config.query_features});
-    weights.query_kernel = transposed(all.view().sliced(0, 0, e));
-    weights.key_kernel = transposed(all.view().sliced(0, e, 2 * e));
-    weights.value_kernel = transposed(all.view().sliced(0, 2 * e, 3 * e));
-  } else {
-    weights.query_kernel = transposed(source.take("q_proj_weight", {e, config.query_features}));
-    weights.key_kernel = transposed(source.take("k_proj_weight", {e, config.key_inputs()}));
-    weights.value_kernel = transposed(source.take("v_proj_weight", {e, config.value_inputs()}));
-  }
-  weights.output_kernel = transposed(source.take("out_proj.weight", {config.outputs(), e}));
-  if (config.use_bias) {
-    const ConstView all = source.take("in_proj_bias", {3 * e});
-    weights.query_bias = Tensor::copy_of(all.sliced(0, 0, e));
-    weights.key_bias = Tensor::copy_of(all.sliced(0, e, 2 * e));
-    weights.value_bias = Tensor::copy_of(all.sliced(0, 2 * e, 3 * e));
-  }
-  if (config.has_output_bias())
-    weights.output_bias = source.take("out_proj.bias", {config.outputs()});
-  if (config.add_bias_kv) {
-    weights.extra_key = source.take("bias_k", {1, 1, e}).reshaped({e});
-    weights.extra_value = source.take("bias_v", {1, 1, e}).reshaped({e});
-  }
-  source.require_all_taken();
-  validate(config, weights);
-  return weights;
+  return read_weights("presets::torch_weights", config, tensors, layer::torch_tensors());
 }
 
 AttentionConfig keras(const Keras& options) {
@@ -176,14 +124,11 @@ AttentionConfig keras(const Keras& options) {
 }
 
 AttentionWeights keras_weights(const AttentionConfig& config, const TensorMap& tensors) {
-  return reshaped_weights("presets::keras_weights", config, tensors,
-                          [](const char* name) { return std::string(name); });
+  return read_weights("presets::keras_weights", config, tensors, layer::keras_tensors());
 }
 
 AttentionWeights flax_weights(const AttentionConfig& config, const TensorMap& tensors) {
-  return reshaped_weights("presets::flax_weights", config, tensors, [](const char* name) {
-    return replaced(replaced(name, "attention_output", "out"), "_norm/", "_ln/");
-  });
+  return read_weights("presets::flax_weights", config, tensors, layer::flax_tensors());
 }
 
 AttentionConfig d2l(const D2l& options) {
@@ -199,28 +144,7 @@ AttentionConfig d2l(const D2l& options) {
 }
 
 AttentionWeights d2l_weights(const AttentionConfig& config, const TensorMap& tensors) {
-  using W = AttentionWeights;
-  validate(config);
-  Source source("presets::d2l_weights", tensors);
-  AttentionWeights weights;
-  const std::array<std::pair<const char*, std::array<Tensor W::*, 2>>, 4> fields = {{
-      {"W_q", {&W::query_kernel, &W::query_bias}},
-      {"W_k", {&W::key_kernel, &W::key_bias}},
-      {"W_v", {&W::value_kernel, &W::value_bias}},
-      {"W_o", {&W::output_kernel, &W::output_bias}},
-  }};
-  const AttentionWeights shapes = AttentionWeights::zeros(config);
-  for (const auto& [name, members] : fields) {
-    const auto [kernel, bias] = members;
-    const Shape& shape = (shapes.*kernel).shape();
-    weights.*kernel = transposed(source.take(std::string(name) + ".weight", {shape[1], shape[0]}));
-    if ((shapes.*bias).size() != 0) {
-      weights.*bias = source.take(std::string(name) + ".bias", (shapes.*bias).shape());
-    }
-  }
-  source.require_all_taken();
-  validate(config, weights);
-  return weights;
+  return read_weights("presets::d2l_weights", config, tensors, layer::d2l_tensors());
 }
 
 AttentionConfig paper(std::int64_t d_model, std::int64_t heads) {

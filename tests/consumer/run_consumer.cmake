@@ -8,6 +8,9 @@ if(NOT name)
 endif()
 if(NOT program)
   set(program ${CMAKE_CURRENT_LIST_DIR}/consumer.cc)
+  if(way STREQUAL "components")
+    set(program ${CMAKE_CURRENT_LIST_DIR}/components.cc)
+  endif()
 endif()
 set(work_dir ${build_dir}/consumer/${name})
 file(REMOVE_RECURSE ${work_dir}/prefix ${work_dir}/build)
@@ -25,7 +28,7 @@ set(arguments
     -D CMAKE_CXX_COMPILER=${compiler}
     -D program=${program}
     -D headwise_version=${version})
-if(way STREQUAL "find_package")
+if(way MATCHES "^(find_package|components)$")  # both use what is installed
   run(${CMAKE_COMMAND} --install ${build_dir} --prefix ${work_dir}/prefix)
   list(APPEND arguments -D CMAKE_BUILD_TYPE=Release -D CMAKE_PREFIX_PATH=${work_dir}/prefix)
 else()

@@ -70,20 +70,22 @@ TEST_F(GoldenReader, SaysWhatIsNotThere) {
 }
 
 TEST_F(GoldenReader, RefusesDamagedFiles) {
-  expect_file_refused(write("{}", "", 1000), "shorter than its header");
-  expect_file_refused(write(R"({"__metadata__")", ""), "parse error");
-  expect_file_refused(write("{}", ""), "__metadata__");
-  expect_file_refused("no such file", "cannot open");
+  expect_file_refused(write("{}", "", 1000), "truncated or damaged");
+  expect_file_refused(write(R"({"__metadata__")", ""), "no valid JSON");
+  expect_file_refused(write(R"({"__metadata__":{"a":"{"}})", ""), "parse error");
+  expect_file_refused(write(R"({"__metadata__":{"a":"[]"}})", ""), "options are no object");
+  expect_file_refused(write("{}", ""), "no case in the metadata");
+  expect_file_refused("no such file", "No such file");
 }
 
 TEST_F(GoldenReader, RefusesTensorsThatCannotBe) {
   const std::string four(4, '\0');
   expect_file_refused(
       write(header(R"("a/x":{"dtype":"F32","shape":[1],"data_offsets":[0,8]})"), four),
-      "tensor a/x: data_offsets outside the file");
+      "tensor 'a/x': F32 of shape (1,) takes 4 bytes, but data_offsets give it 8");
   expect_file_refused(
       write(header(R"("a/x":{"dtype":"F32","shape":[2],"data_offsets":[0,4]})"), four),
-      "tensor a/x: 4 bytes for shape (2,)");
+      "tensor 'a/x': F32 of shape (2,) takes 8 bytes, but data_offsets give it 4");
   expect_file_refused(
       write(header(R"("a/x":{"dtype":"F16","shape":[2],"data_offsets":[0,4]})"), four),
       "dtype F16");

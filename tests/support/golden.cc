@@ -1,14 +1,8 @@
 #include "support/golden.h"
 
-#include <bit>
-#include <cstdint>
-#include <cstring>
 #include <fstream>
 #include <iterator>
-#include <span>
 #include <stdexcept>
-#include <string_view>
-#include <type_traits>
 #include <utility>
 
 namespace headwise::test_support {
@@ -16,74 +10,30 @@ namespace {
 
 using nlohmann::json;
 
-static_assert(std::endian::native == std::endian::little, "safetensors is little-endian");
-
-Shape read_shape(const json& entry) {
-  const auto extents = entry.at("shape").get<std::vector<std::int64_t>>();
-  return Shape(std::span<const std::int64_t>(extents));
-}
-
-template <typename T>
-BasicTensor<T> read_numbers(const Shape& shape, std::string_view bytes) {
-  const auto count = static_cast<std::uint64_t>(shape.element_count());
-  if (bytes.size() / sizeof(T) != count || bytes.size() % sizeof(T) != 0) {
-    throw std::runtime_error(std::to_string(bytes.size()) + " bytes for shape " +
-                             shape.to_string());
+void add_tensor(GoldenCases& cases, const TensorInfo& info, AnyTensor tensor) {
+  const auto refuse = [&](const std::string& problem) {
+    throw std::runtime_error("tensor " + info.name + ": " + problem);
+  };
+  // Other types could be read as well, but were not meant: a result of a framework in 16 bits.
+  if (info.dtype != "F32" && info.dtype != "I64" && info.dtype != "BOOL") {
+    refuse("dtype " + info.dtype + " is not one of F32, I64, BOOL");
   }
-  BasicTensor<T> tensor(shape);
-  if constexpr (std::is_same_v<T, bool>) {
-    for (std::size_t i = 0; i < bytes.size(); ++i) tensor.values()[i] = bytes[i] != 0;
-  } else if (!bytes.empty()) {
-    std::memcpy(tensor.data(), bytes.data(), bytes.size());
-  }
-  return tensor;
-}
-
-GoldenCase::AnyTensor read_tensor(const json& entry, std::string_view data) {
-  const auto offsets = entry.at("data_offsets").get<std::vector<std::uint64_t>>();
-  if (offsets.size() != 2 || offsets[0] > offsets[1] || offsets[1] > data.size()) {
-    throw std::runtime_error("data_offsets outside the file");
-  }
-  const std::string_view bytes = data.substr(offsets[0], offsets[1] - offsets[0]);
-  const Shape shape = read_shape(entry);
-  const auto type = entry.at("dtype").get<std::string>();
-  if (type == "F32") return read_numbers<float>(shape, bytes);
-  if (type == "I64") return read_numbers<std::int64_t>(shape, bytes);
-  if (type == "BOOL") return read_numbers<bool>(shape, bytes);
-  throw std::runtime_error("dtype " + type + " is not one of F32, I64, BOOL");
-}
-
-void add_tensor(GoldenCases& cases, const std::string& full_name, const json& entry,
-                std::string_view data) {
-  const std::size_t slash = full_name.find('/');
-  const auto owner = cases.find(full_name.substr(0, slash));
+  const std::size_t slash = info.name.find('/');
+  const auto owner = cases.find(info.name.substr(0, slash));
   if (slash == std::string::npos || owner == cases.end()) {
-    throw std::runtime_error("belongs to no case of the metadata");
+    refuse("belongs to no case of the metadata");
   }
-  owner->second.add(full_name.substr(slash + 1), read_tensor(entry, data));
+  owner->second.add(info.name.substr(slash + 1), std::move(tensor));
 }
 
-GoldenCases parse(std::string_view file) {
-  std::uint64_t header_size = 0;
-  if (file.size() < sizeof header_size)
-    throw std::runtime_error("shorter than its header's length");
-  std::memcpy(&header_size, file.data(), sizeof header_size);
-  file.remove_prefix(sizeof header_size);
-  if (header_size > file.size()) throw std::runtime_error("shorter than its header");
-  const json header = json::parse(file.substr(0, header_size));
-  const std::string_view data = file.substr(header_size);
-
+GoldenCases cases_of(const TensorFile& file) {
   GoldenCases cases;
-  for (const auto& [name, options] : header.at("__metadata__").items()) {
-    cases.emplace(name, GoldenCase(name, json::parse(options.get<std::string>())));
+  for (const auto& [name, options] : file.metadata()) {
+    cases.emplace(name, GoldenCase(name, json::parse(options)));
   }
-  for (const auto& [name, entry] : header.items()) {
-    if (name == "__metadata__") continue;
-    try {
-      add_tensor(cases, name, entry, data);
-    } catch (const std::exception& error) {
-      throw std::runtime_error("tensor " + name + ": " + error.what());
-    }
+  if (cases.empty()) throw std::runtime_error("no case in the metadata");
+  for (const TensorInfo& info : file.tensors()) {
+    add_tensor(cases, info, file.read_any(info.name));
   }
   return cases;
 }
@@ -154,9 +104,9 @@ std::string read_whole_file(const std::string& path) {
 }
 
 GoldenCases read_golden(const std::string& path) {
-  const std::string file = read_whole_file(path);
+  const TensorFile file = TensorFile::open(path);
   try {
-    return parse(file);
+    return cases_of(file);
   } catch (const std::exception& error) {
     throw std::runtime_error(path + ": " + error.what());
   }

@@ -5,11 +5,11 @@
 #include <map>
 #include <set>
 #include <string>
-#include <variant>
 #include <vector>
 
 #include <nlohmann/json.hpp>
 
+#include "headwise/io.h"
 #include "headwise/tensor.h"
 
 namespace headwise::test_support {
@@ -17,8 +17,6 @@ namespace headwise::test_support {
 // One case. It remembers what was asked for, so that a test can insist on having used all of it.
 class GoldenCase {
  public:
-  using AnyTensor = std::variant<Tensor, IndexTensor, BoolTensor>;
-
   GoldenCase() = default;
   GoldenCase(std::string name, nlohmann::json options);
   void add(const std::string& name, AnyTensor tensor);

@@ -6,10 +6,12 @@
 
 #include "headwise/headwise.h"
 #include "support/expect_bits.h"
+#include "support/expect_error.h"
 
 namespace headwise {
 namespace {
 
+using test_support::refuses;
 using test_support::same_bits;
 
 std::uint64_t next_seed() {
@@ -103,6 +105,44 @@ TEST(TorchPreset, SeparateProjectionsAndExtraKeys) {
   EXPECT_TRUE(same_bits(w.extra_key, bias_k.reshaped({12})));
   EXPECT_TRUE(same_bits(w.extra_value, bias_v.reshaped({12})));
   EXPECT_NO_THROW(validate(c, w));
+}
+
+TEST(TorchPreset, PackedAndSeparateAtOnce) {
+  const AttentionConfig c = presets::torch({.embed_dim = 12, .num_heads = 3, .bias = false});
+  const auto read = [&] {
+    presets::torch_weights(c, {{"in_proj_weight", numbers({36, 12})},
+                               {"q_proj_weight", numbers({12, 12})},
+                               {"out_proj.weight", numbers({12, 12})}});
+  };
+  EXPECT_TRUE(refuses(read, "presets::torch_weights", "q_proj_weight"));
+}
+
+// What a library does not have cannot be in its files, whatever else is.
+TEST(Presets, OptionsThatALibraryLacks) {
+  AttentionConfig gate = presets::torch({.embed_dim = 12, .num_heads = 3, .bias = false});
+  gate.use_gate = true;
+  const TensorMap torch = {{"in_proj_weight", numbers({36, 12})},
+                           {"out_proj.weight", numbers({12, 12})}};
+  EXPECT_TRUE(refuses([&] { presets::torch_weights(gate, torch); }, "presets::torch_weights",
+                      "config", "gate/kernel"));
+  const AttentionConfig norm{.num_heads = 3,
+                             .key_dim = 4,
+                             .query_features = 12,
+                             .use_bias = false,
+                             .qk_norm = QkNorm::RmsNorm};
+  const TensorMap keras = {{"query/kernel", numbers({12, 3, 4})},
+                           {"key/kernel", numbers({12, 3, 4})},
+                           {"value/kernel", numbers({12, 3, 4})},
+                           {"attention_output/kernel", numbers({3, 4, 12})}};
+  EXPECT_TRUE(refuses([&] { presets::keras_weights(norm, keras); }, "presets::keras_weights",
+                      "config", "query_norm/scale"));
+}
+
+// Packed widths add up; sizes that fit one by one need not fit together.
+TEST(TorchPreset, PackedWidthsThatOverflow) {
+  const AttentionConfig c{
+      .num_heads = std::int64_t{1} << 62, .key_dim = 1, .query_features = 1, .use_bias = false};
+  EXPECT_THROW(presets::torch_weights(c, {{"in_proj_weight", numbers({3, 1})}}), ArgumentError);
 }
 
 // ---- Keras and Flax ----------------------------------------------------------------------------

@@ -1,0 +1,90 @@
+#include "convert_report.h"
+
+#include <cstddef>
+
+#include "random_inputs.h"
+#include "terminal/table.h"
+#include "terminal/text.h"
+
+namespace headwise::cli {
+
+namespace {
+
+using terminal::Align;
+using terminal::Table;
+
+std::string shown(const std::string& name) { return name.empty() ? "(unnamed)" : name; }
+
+std::string arrow(std::int64_t from, std::int64_t to) {
+  return std::to_string(from) + " → " + std::to_string(to);
+}
+
+// "1.2e-07", "0.00345", "0"
+std::string error_text(double error) {
+  char text[32];
+  std::snprintf(text, sizeof text, "%.3g", error);
+  return text;
+}
+
+std::string layer_table(const std::vector<NamedLayer>& layers) {
+  Table table({{"layer", Align::Left},
+               {"heads"},
+               {"kv heads"},
+               {"key_dim"},
+               {"value_dim"},
+               {"features"},
+               {"parameters"}});
+  for (const auto& [name, parts] : layers) {
+    const AttentionConfig& config = parts.config;
+    table.add({shown(name), std::to_string(config.num_heads), std::to_string(config.kv_heads()),
+               std::to_string(config.key_dim), std::to_string(config.value_size()),
+               arrow(config.query_features, config.outputs()),
+               terminal::with_thousands(describe(config).total)});
+  }
+  return table.to_string();
+}
+
+// How far the scores of every head are off: known from the singular values left out, and measured.
+std::string head_table(const ChangedLayer& changed) {
+  Table table({{"head"}, {"score error"}, {"measured"}, {"largest change of a weight"}});
+  for (std::size_t head = 0; head < changed.score_errors.size(); ++head) {
+    table.add({std::to_string(head), error_text(changed.score_errors[head]),
+               error_text(changed.difference.score_errors[head]),
+               error_text(changed.difference.weight_changes[head])});
+  }
+  return table.to_string();
+}
+
+std::string input_text() {
+  return "on random input of " + std::to_string(RandomInputs::kBatch) + " × " +
+         std::to_string(RandomInputs::kTokens) + " tokens";
+}
+
+}  // namespace
+
+ConvertReport::ConvertReport(const LayerSource& source, const ConvertTarget& target)
+    : heading_(source.file().path() + " → " + target.path + " (" +
+               std::string(name_of(target.layout)) + ")\n"),
+      target_(target) {}
+
+void ConvertReport::add_change(const std::string& layer, const ChangedLayer& changed) {
+  changes_ += "\n" + shown(layer) + ": the output changes by " +
+              error_text(changed.difference.output_error) + " of its size, " + input_text() + "\n";
+  if (!changed.score_errors.empty()) changes_ += head_table(changed);
+}
+
+void ConvertReport::add_notes(const FoundLayer& layer) {
+  notes_.insert(layer.notes.begin(), layer.notes.end());
+}
+
+std::string ConvertReport::to_string(const std::vector<NamedLayer>& written) const {
+  std::string text = heading_ + "\n" + layer_table(written) + changes_ +
+                     "\nchecked: read back, every layer gives the same bits " + input_text() + "\n";
+  if (target_.container == Container::Npz && !tells_heads(target_.layout)) {
+    text += "note: an npz holds no text; whoever reads it has to know the number of heads\n";
+  }
+  for (const std::string& note : notes_) text += "note: " + note + "\n";
+  return text;
+}
+
+}  // namespace headwise::cli

@@ -1,0 +1,42 @@
+// The file that headwise convert writes: its container, its layout, and the check before it is put in
+// place.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "headwise/layouts.h"
+
+namespace headwise::cli {
+
+enum class Container { Safetensors, Npz, KerasWeights, KerasModel };
+
+struct ConvertTarget {
+  std::string path;
+  Container container;
+  WeightLayout layout;
+
+  // What a layer of that name is called in it: a Keras model has no layer without a name.
+  [[nodiscard]] std::string name_for(const std::string& name) const;
+};
+
+// Whether its shapes show the heads.
+bool tells_heads(WeightLayout layout);
+
+// By the extension of `path`. Throws UsageError for one that is not known, and for a layout that the
+// container does not hold.
+ConvertTarget convert_target(const std::string& path, const std::string& layout);
+
+// The layers as they will stand in the file. Throws UsageError that names the layer which the layout
+// or the container cannot hold, and why.
+StoredLayer stored_as(const ConvertTarget& target, const std::vector<NamedLayer>& layers);
+
+// Reads every layer back from `stored` and runs it beside the one that it was made from: the same bits
+// come out, or this throws std::runtime_error. The inputs are random, (2, 16, features).
+void check_stored(const ConvertTarget& target, const StoredLayer& stored,
+                  const std::vector<NamedLayer>& layers);
+
+void write(const ConvertTarget& target, const StoredLayer& stored);
+
+}  // namespace headwise::cli

@@ -1,0 +1,37 @@
+// A file with attention layers in it, as run, inspect, convert and view open it.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "headwise/io.h"
+#include "headwise/layouts.h"
+
+namespace headwise::cli {
+
+class LayerSource {
+ public:
+  // What a config.json beside the file tells is taken where `hints` say nothing. Whatever is wrong
+  // with the file is a FileError.
+  static LayerSource open(const std::string& path, const LayerHints& hints);
+
+  [[nodiscard]] const TensorFile& file() const { return file_; }
+  [[nodiscard]] const std::vector<FoundLayer>& layers() const { return layers_; }
+
+  // By its whole name, its place in the list (0, 1, …) or a part of the name that no other has. "":
+  // the only layer. Throws UsageError that lists the names, FileError if there is no layer at all.
+  [[nodiscard]] const FoundLayer& choose(const std::string& name) const;
+
+  // FileError if the number of heads is not known, or the tensors do not fit.
+  [[nodiscard]] LayerParts read(const FoundLayer& layer) const;
+
+ private:
+  explicit LayerSource(TensorFile file) : file_(std::move(file)) {}
+  TensorFile file_;
+  std::vector<FoundLayer> layers_;
+};
+
+// "layer 'encoder.0' (torch)": for messages.
+std::string title_of(const FoundLayer& layer);
+
+}  // namespace headwise::cli

@@ -1,0 +1,226 @@
+// headwise view: where heads look.
+#include <CLI/CLI.hpp>
+#include <cstdio>
+#include <cstdlib>
+#include <iterator>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include "commands.h"
+#include "headwise/error.h"
+#include "headwise/io.h"
+#include "headwise/view.h"
+#include "terminal/progress.h"
+#include "terminal/terminal.h"
+#include "terminal/text.h"
+#include "usage_error.h"
+#include "values.h"
+#include "view_source.h"
+
+namespace headwise::cli {
+
+namespace {
+
+struct ViewOptions {
+  ViewSourceOptions source = {};
+  std::string heads = {};
+  std::string rows = {};
+  std::string png = {};
+  std::string html = {};
+  std::string theme = "light";
+  std::string scale = "sqrt";
+  std::int64_t width = 0;
+  std::int64_t height = 0;
+};
+
+// "0:64", ":64", "64:"
+void parse_rows(const std::string& text, ViewSourceOptions& options) {
+  const std::size_t colon = text.find(':');
+  if (colon == std::string::npos) {
+    throw UsageError("--rows: expected FIRST:END, for example 0:64, got '" + text + "'");
+  }
+  const auto number = [&](const std::string& part) {
+    const std::vector<std::int64_t> values = integers("--rows", part);
+    if (values.size() != 1 || values[0] < 0) {
+      throw UsageError("--rows: expected FIRST:END, for example 0:64, got '" + text + "'");
+    }
+    return values[0];
+  };
+  if (colon > 0) options.first_row = number(text.substr(0, colon));
+  if (colon + 1 < text.size()) options.end_row = number(text.substr(colon + 1));
+}
+
+Theme theme_of(const std::string& name) {
+  if (name == "light") return Theme::Light;
+  if (name == "dark") return Theme::Dark;
+  throw UsageError("--theme: expected light or dark, got '" + name + "'");
+}
+
+ColourScale scale_of(const std::string& name) {
+  if (name == "linear") return ColourScale::Linear;
+  if (name == "sqrt") return ColourScale::SquareRoot;
+  if (name == "log") return ColourScale::Logarithmic;
+  throw UsageError("--scale: expected linear, sqrt or log, got '" + name + "'");
+}
+
+void check_size(const char* option, std::int64_t value) {
+  constexpr std::int64_t kMost = 32767;  // the most that a PNG is drawn with
+  if (value < 0 || value > kMost) {
+    throw UsageError(std::string(option) + ": expected 1 to 32767, got " + std::to_string(value));
+  }
+}
+
+TerminalOptions::Colour colour_of(const terminal::Stream& stream) {
+  if (!stream.colour) return TerminalOptions::Colour::None;
+  const char* kind = std::getenv("COLORTERM");
+  const std::string_view name = kind == nullptr ? "" : kind;
+  return name == "truecolor" || name == "24bit" ? TerminalOptions::Colour::TrueColour
+                                                : TerminalOptions::Colour::Palette256;
+}
+
+// To a file, in one piece, and a line that says so; or to standard output for "-".
+void put(const std::string& path, const std::string& bytes) {
+  if (path == "-") {
+    std::fwrite(bytes.data(), 1, bytes.size(), stdout);
+    return;
+  }
+  write_file(path, bytes);
+  std::printf("%s: %s\n", path.c_str(),
+              terminal::bytes_text(static_cast<double>(bytes.size())).c_str());
+}
+
+void warn_about_sums(const ViewSource& source) {
+  constexpr double kMost = 1.01;  // what rounding to 8 or 16 bits can make of 1
+  for (const HeadSummary& head : summarise_heads(source.picture)) {
+    if (head.largest_sum <= kMost) continue;
+    std::fprintf(stderr,
+                 "headwise: warning: %s: a row of %s sums to %s, not to 1: are these the weights "
+                 "of a softmax?\n",
+                 source.name.c_str(), head.name.c_str(),
+                 terminal::short_number(head.largest_sum).c_str());
+    return;
+  }
+}
+
+std::int64_t head_count(const AttentionPicture& picture) {
+  if (!picture.heads.empty()) return std::ssize(picture.heads);
+  const ConstView& weights = picture.weights;
+  return weights.rank() < 3 ? 1 : weights.extent(weights.rank() - 3);
+}
+
+void show(const ViewOptions& options, const ViewSource& source) {
+  const AttentionPicture& picture = source.picture;
+  const ColourScale scale = scale_of(options.scale);
+  if (!options.png.empty()) {
+    put(options.png, draw_png(picture, {.width = options.width,
+                                        .height = options.height,
+                                        .theme = theme_of(options.theme),
+                                        .scale = scale}));
+  }
+  if (!options.html.empty()) {
+    terminal::ProgressBar bar("heads", head_count(picture));
+    put(options.html, draw_html(picture, {.scale = scale,
+                                          .progress = [&](std::int64_t done) { bar.show(done); }}));
+  }
+  if (!options.png.empty() || !options.html.empty()) return;
+  const terminal::Stream stream = terminal::standard_output();
+  const std::string text = draw_terminal(
+      picture, {.colour = colour_of(stream),
+                .width = options.width > 0 ? static_cast<int>(options.width) : stream.width,
+                .height = options.height > 0 ? static_cast<int>(options.height) : stream.height,
+                .scale = scale});
+  std::fputs(text.c_str(), stdout);
+}
+
+// The library speaks of its arguments, users of their options and files.
+void rename_argument(const ArgumentError& error, const std::string& name) {
+  constexpr std::pair<const char*, const char*> kOptions[] = {
+      {"sequence", "--sequence"},          {"heads", "--show-heads"},    {"rows", "--rows"},
+      {"options", "--width and --height"}, {"options.width", "--width"},
+  };
+  const std::string text = error.what();
+  const std::string problem = text.substr(text.find(": expected") + 2);
+  if (error.argument() == "weights") throw FileError(name, problem);
+  for (const auto& [argument, option] : kOptions) {
+    if (error.argument() == argument) throw UsageError(std::string(option) + ": " + problem);
+  }
+}
+
+void run_view(const ViewOptions& given) {
+  ViewOptions options = given;
+  if (!options.heads.empty()) options.source.heads = integers("--show-heads", options.heads);
+  if (!options.rows.empty()) parse_rows(options.rows, options.source);
+  theme_of(options.theme);
+  scale_of(options.scale);
+  check_size("--width", options.width);
+  check_size("--height", options.height);
+  if (options.png == "-" && options.html == "-") {
+    throw UsageError("--png and --html: standard output holds one of them");
+  }
+  const ViewSource source = view_source(options.source);
+  try {
+    warn_about_sums(source);
+    show(options, source);
+  } catch (const ArgumentError& error) {
+    rename_argument(error, source.name);
+    throw;
+  }
+}
+
+void declare_source(CLI::App& command, ViewOptions& options) {
+  ViewSourceOptions& source = options.source;
+  command
+      .add_option("file", source.file,
+                  "attention weights: npy, npz or safetensors of (T,S), (H,T,S) or (B,H,T,S), or - "
+                  "for npy on standard input; without it a layer is run")
+      ->type_name("FILE");
+  const auto text = [&](const char* name, std::string& value, const char* type,
+                        const char* meaning) {
+    command.add_option(name, value, meaning)->type_name(type)->group("What to show");
+  };
+  text("--array", source.array, "NAME", "which array of a file with several");
+  command.add_option("--sequence", source.sequence, "which sequence of a batch (0)")
+      ->type_name("N")
+      ->group("What to show");
+  text("--show-heads", options.heads, "N,N,…", "only these heads, in this order");
+  text("--rows", options.rows, "FIRST:END", "only these queries, for example 0:64");
+  text("--tokens", source.tokens, "FILE",
+       "tokens of the queries: a line each, one line of words, or .json (an array of strings, or "
+       "{\"query\": […], \"key\": […]}); of the keys too if they are as many");
+  text("--key-tokens", source.key_tokens, "FILE", "tokens of the keys, if they are others");
+}
+
+void declare_picture(CLI::App& command, ViewOptions& options) {
+  const char* group = "Picture";
+  const auto text = [&](const char* name, std::string& value, const char* type,
+                        const char* meaning) {
+    command.add_option(name, value, meaning)->type_name(type)->group(group);
+  };
+  text("--png", options.png, "FILE", "write all heads beside each other as a PNG");
+  text("--html", options.html, "FILE", "write one self-contained page to explore");
+  text("--title", options.source.title, "TEXT", "what stands above it (the file or the layer)");
+  text("--theme", options.theme, "light|dark", "of a PNG; a page has both (light)");
+  text("--scale", options.scale, "NAME", "of colours: linear, sqrt or log (sqrt)");
+  command
+      .add_option("--width", options.width, "pixels of a PNG, columns in the terminal (what fits)")
+      ->type_name("N")
+      ->group(group);
+  command
+      .add_option("--height", options.height, "pixels of a PNG, lines in the terminal (what fits)")
+      ->type_name("N")
+      ->group(group);
+}
+
+}  // namespace
+
+void declare_view(CLI::App& command) {
+  auto options = std::make_shared<ViewOptions>();
+  declare_source(command, *options);
+  declare_picture(command, *options);
+  declare_call_options(command, options->source.call);
+  command.callback([options] { run_view(*options); });
+}
+
+}  // namespace headwise::cli

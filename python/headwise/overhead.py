@@ -1,0 +1,81 @@
+"""What a call from Python costs beyond the same call in C++: one token through a layer.
+
+    python -m headwise.overhead [--features 512] [--threads 1] [--limit MICROSECONDS]
+
+Rounds in C++ and in Python take turns, so that a change of the machine's speed meets both; the table shows
+the best round of each, since whatever else runs on the machine can only add. With --limit the exit code
+is 1 if the overhead is larger.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+from collections.abc import Callable
+
+import numpy
+
+import headwise
+from headwise._core import time_forward
+
+ROUNDS = 200
+CALLS = 20  # of a round
+
+
+def _seconds(call: Callable[[], object]) -> float:
+    begin = time.perf_counter()
+    for _ in range(CALLS):
+        call()
+    return time.perf_counter() - begin
+
+
+def measure(features: int = 512, threads: int = 1) -> dict[str, float]:
+    """Microseconds per call: "C++", and ways to call it from Python.
+
+    >>> import headwise.overhead
+    >>> times = headwise.overhead.measure(features=64)
+    >>> list(times)
+    ['C++', 'layer.forward(x)', 'layer.forward(x).output', 'layer.forward(x, out=y, context=c)']
+    """
+    config = headwise.AttentionConfig(num_heads=8, key_dim=features // 8, query_features=features)
+    layer = headwise.MultiHeadAttention(config, headwise.AttentionWeights.glorot(config, seed=1))
+    context = headwise.Context(threads)
+    x = numpy.ones((1, 1, features), numpy.float32)
+    y = numpy.empty_like(x)
+    before = headwise.default_context()
+    headwise.set_default_context(context)  # the calls without one use the same
+    ways: dict[str, Callable[[], float]] = {
+        "C++": lambda: time_forward(layer, x, CALLS, context),
+        "layer.forward(x)": lambda: _seconds(lambda: layer.forward(x)),
+        "layer.forward(x).output": lambda: _seconds(lambda: layer.forward(x).output),
+        "layer.forward(x, out=y, context=c)": lambda: _seconds(
+            lambda: layer.forward(x, out=y, context=context)
+        ),
+    }
+    rounds: dict[str, list[float]] = {name: [] for name in ways}
+    for _ in range(ROUNDS):
+        for name, way in ways.items():
+            rounds[name].append(way() / CALLS * 1e6)
+    headwise.set_default_context(before)
+    return {name: min(times) for name, times in rounds.items()}
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="python -m headwise.overhead", description=__doc__,
+                                     formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--features", type=int, default=512, help="a multiple of 8")
+    parser.add_argument("--threads", type=int, default=1)
+    parser.add_argument("--limit", type=float, metavar="MICROSECONDS")
+    options = parser.parse_args()
+    times = measure(options.features, options.threads)
+    base = times["C++"]
+    print(f"one token, {options.features} features, 8 heads: microseconds per call")
+    for name, microseconds in times.items():
+        print(f"  {name:36}{microseconds:8.2f}{microseconds - base:+8.2f}")
+    overhead = times["layer.forward(x).output"] - base
+    return 1 if options.limit is not None and overhead > options.limit else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,163 @@
+// MultiHeadAttention.
+#include "headwise/layer.h"
+
+#include <optional>
+#include <utility>
+
+#include "arrays.h"
+#include "bindings.h"
+#include "call.h"
+#include "masks.h"
+#include "results.h"
+#include "types.h"
+#include "weights.h"
+
+namespace headwise::python {
+
+namespace {
+
+// Arguments that forward and backward share, in the order of their signatures.
+ForwardOptions gather(const char* function, nb::handle mask, nb::handle bias, bool training,
+                      std::optional<std::uint64_t> dropout_seed, nb::handle sequence_ids,
+                      const PackedLengths* packed, const ContextValue* context) {
+  ForwardOptions options{.mask = mask_of(mask, function),
+                         .bias = biases_of(bias, function),
+                         .training = training,
+                         .dropout_seed = dropout_seed,
+                         .sequence_ids = integer_list(sequence_ids, {function, "sequence_ids"}),
+                         .context = context_of(context)};
+  if (packed != nullptr) options.packed = *packed;
+  return options;
+}
+
+ResultValue forward(const MultiHeadAttention& layer, FloatsGiven query, FloatsGiven key,
+                    FloatsGiven value, MaskGiven mask, BiasGiven bias,
+                    const WeightsRequest* weights, bool training,
+                    std::optional<std::uint64_t> dropout_seed, IntegersGiven sequence_ids,
+                    bool save_for_backward, const PackedLengths* packed, FloatsGiven out,
+                    const ContextValue* context) {
+  constexpr const char* kFunction = "MultiHeadAttention.forward";
+  const Borrowed<const float> q(query, {kFunction, "query"});
+  const Borrowed<const float> k(key, {kFunction, "key"});
+  const Borrowed<const float> v(value, {kFunction, "value"});
+  const Borrowed<float> output(out, {kFunction, "out"});
+  ForwardOptions options =
+      gather(kFunction, mask, bias, training, dropout_seed, sequence_ids, packed, context);
+  if (weights != nullptr) options.weights = *weights;
+  options.save_for_backward = save_for_backward;
+  options.out = output.view();
+  AttentionResult result = without_gil([&] {
+    return layer.forward({q.view(), k.view(), v.view()}, options);
+  });
+  return {std::move(result), nb::borrow(out)};
+}
+
+LayerGradientsValue backward(const MultiHeadAttention& layer, FloatsGiven query, FloatsGiven key,
+                             FloatsGiven value, const ResultValue& result,
+                             FloatsGiven output_gradient, MaskGiven mask, BiasGiven bias,
+                             bool training, std::optional<std::uint64_t> dropout_seed,
+                             IntegersGiven sequence_ids, const PackedLengths* packed,
+                             bool bias_gradient, const ContextValue* context) {
+  constexpr const char* kFunction = "MultiHeadAttention.backward";
+  const Borrowed<const float> q(query, {kFunction, "query"});
+  const Borrowed<const float> k(key, {kFunction, "key"});
+  const Borrowed<const float> v(value, {kFunction, "value"});
+  const Borrowed<const float> gradient(output_gradient, {kFunction, "output_gradient"});
+  const ForwardOptions options =
+      gather(kFunction, mask, bias, training, dropout_seed, sequence_ids, packed, context);
+  return LayerGradientsValue(without_gil([&] {
+    return layer.backward({q.view(), k.view(), v.view()}, result.kept, gradient.view(), options,
+                          {.bias_gradient = bias_gradient});
+  }));
+}
+
+constexpr const char* kLayerDoc = R"(Projections, attention, output projection:
+
+    Q = query·Wq + bq   K = key·Wk + bk   V = value·Wv + bv
+    output = concat(attention of every head [⊙ gate]) · Wo + bo
+
+weights: a mapping from names to float32 arrays, as AttentionWeights makes them, each of its flat shape
+or with heads as an axis of their own; describe(config) lists both. They are copied: a layer never
+changes, and any number of threads may use it at the same time.
+
+>>> import headwise, numpy
+>>> config = headwise.AttentionConfig(num_heads=8, key_dim=64, query_features=512)
+>>> layer = headwise.MultiHeadAttention(config, headwise.AttentionWeights.glorot(config, seed=7))
+>>> x = numpy.ones((2, 10, 512), numpy.float32)
+>>> layer.forward(x, mask=headwise.causal() & headwise.valid_lengths([10, 7])).output.shape
+(2, 10, 512)
+)";
+
+constexpr const char* kForwardDoc =
+    R"(query (B,T,Dq), key (B,S,Dk), value (B,S,Dv) → output (B,T,Do); without B for one sequence. key is
+query and value is key, if not given. Arrays are float32 with any strides, looked at in place.
+
+weights: which attention weights to return. training: dropout on, with dropout_seed (the
+configuration's, if not given; change it every step) and sequence_ids (0, 1, 2, …). save_for_backward:
+keep the activations that backward() needs. packed: sequences without padding, (total, features). out:
+where to write the output, with any strides.
+
+>>> import headwise, numpy
+>>> config = headwise.AttentionConfig(num_heads=2, key_dim=4, query_features=8)
+>>> layer = headwise.MultiHeadAttention(config, headwise.AttentionWeights.glorot(config, seed=7))
+>>> x = numpy.ones((3, 8), numpy.float32)
+>>> r = layer.forward(x, weights=headwise.all_weights())
+>>> r.output.shape, r.weights.shape
+((3, 8), (2, 3, 3))
+)";
+
+constexpr const char* kBackwardDoc =
+    R"(Gradients for a forward() with save_for_backward: inputs and options as they were then, and its result.
+
+bias_gradient: also of every bias, in its own shape; one more pass over the scores for each.
+
+>>> import headwise, numpy
+>>> config = headwise.AttentionConfig(num_heads=2, key_dim=4, query_features=8, dropout=0.1)
+>>> layer = headwise.MultiHeadAttention(config, headwise.AttentionWeights.glorot(config, seed=7))
+>>> x = numpy.ones((3, 8), numpy.float32)
+>>> r = layer.forward(x, training=True, dropout_seed=1, save_for_backward=True)
+>>> g = layer.backward(x, None, None, r, numpy.ones_like(r.output), training=True, dropout_seed=1)
+>>> sorted(g.weights)[:2]
+['attention_output/bias', 'attention_output/kernel']
+)";
+
+using LayerHandle = nb::handle_t<MultiHeadAttention>;
+
+nb::dict weights_dict(LayerHandle self) {
+  return to_dict(nb::inst_ptr<MultiHeadAttention>(self)->weights(), self);
+}
+
+}  // namespace
+
+void bind_layer(nb::module_& module) {
+  using nb::arg;
+  const auto none = [](const char* name) { return arg(name) = nb::none(); };
+  nb::class_<MultiHeadAttention>(module, "MultiHeadAttention", kLayerDoc)
+      .def(
+          "__init__",
+          [](MultiHeadAttention* self, const AttentionConfig& config, WeightsGiven weights) {
+            AttentionWeights copied =
+                weights_of(weights, config, {"MultiHeadAttention", "weights"});
+            new (self) MultiHeadAttention(config, std::move(copied));
+          },
+          arg("config"), arg("weights"))
+      .def_prop_ro("config", &MultiHeadAttention::config)
+      .def_prop_ro(
+          "weights", [](LayerHandle self) { return WeightsMade(weights_dict(self)); },
+          "A dict of read-only arrays, of flat shape.")
+      .def("forward", &forward, arg("query"), none("key"), none("value"), nb::kw_only(),
+           none("mask"), none("bias"), none("weights"), arg("training") = false,
+           none("dropout_seed"), none("sequence_ids"), arg("save_for_backward") = false,
+           none("packed"), none("out"), none("context"), kForwardDoc)
+      .def("backward", &backward, arg("query"), arg("key").none(), arg("value").none(),
+           arg("forward"), arg("output_gradient"), nb::kw_only(), none("mask"), none("bias"),
+           arg("training") = false, none("dropout_seed"), none("sequence_ids"), none("packed"),
+           arg("bias_gradient") = false, none("context"), kBackwardDoc)
+      .def("__reduce__", [](LayerHandle self) {
+        const auto& layer = *nb::inst_ptr<MultiHeadAttention>(self);
+        return ReducedMade(
+            nb::make_tuple(self.type(), nb::make_tuple(layer.config(), weights_dict(self))));
+      });
+}
+
+}  // namespace headwise::python

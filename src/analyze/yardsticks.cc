@@ -1,0 +1,145 @@
+#include <algorithm>
+#include <atomic>
+#include <condition_variable>
+#include <functional>
+#include <mutex>
+#include <thread>
+#include <vector>
+
+#include "analyze/clock.h"
+#include "analyze/vector_loops.h"
+#include "base/check.h"
+#include "headwise/machine.h"
+
+namespace headwise {
+
+namespace {
+
+analyze::VectorLoops loops_of(const std::string& target) {
+  std::string known;
+  for (const analyze::VectorLoops& loops : analyze::supported_loops()) {
+    if (target == loops.target) return loops;
+    known += (known.empty() ? "" : ", ") + std::string(loops.target);
+  }
+  base::fail("Yardsticks", "target", "one of " + known, "\"" + target + "\"");
+}
+
+// Calls portion(thread) on every thread for that long and adds up their rates. A portion returns
+// the amount of work it did. All start together, so that they share caches and memory. Rates are
+// per second of CPU: a neighbour who takes the CPU away does not make the machine a slower one.
+double summed_rate(int threads, double seconds, const std::function<double(int)>& portion) {
+  std::atomic<int> waiting{threads};
+  std::vector<double> rates(static_cast<std::size_t>(threads));
+  const auto work = [&](int thread) {
+    portion(thread);  // wakes the clock, fills the cache
+    waiting.fetch_sub(1);
+    while (waiting.load() > 0) std::this_thread::yield();
+    const double start = analyze::now();
+    const double cpu_start = analyze::thread_cpu_seconds();
+    double done = 0.0;
+    do {
+      done += portion(thread);
+    } while (analyze::now() - start < seconds);
+    rates[static_cast<std::size_t>(thread)] = done / (analyze::thread_cpu_seconds() - cpu_start);
+  };
+  std::vector<std::thread> others;
+  for (int thread = 1; thread < threads; ++thread) others.emplace_back(work, thread);
+  work(0);
+  for (std::thread& other : others) other.join();
+  double sum = 0.0;
+  for (const double rate : rates) sum += rate;
+  return sum;
+}
+
+// A thread that sleeps until it is told to go, and notes when it does.
+class Sleeper {
+ public:
+  Sleeper() : thread_([this] { work(); }) {}
+  ~Sleeper() {
+    tell(kEnd);
+    thread_.join();
+  }
+  Sleeper(const Sleeper&) = delete;
+  Sleeper& operator=(const Sleeper&) = delete;
+
+  double wake() {
+    // Asleep for sure, and its core with it, as between two calls of a program.
+    std::this_thread::sleep_for(std::chrono::microseconds(200));
+    awake_at_ = 0.0;
+    const double start = analyze::now();
+    tell(kGo);
+    while (awake_at_.load() == 0.0) std::this_thread::yield();
+    return awake_at_.load() - start;
+  }
+
+ private:
+  enum Order { kSleep, kGo, kEnd };
+
+  void tell(Order order) {
+    {
+      const std::lock_guard lock(mutex_);
+      order_ = order;
+    }
+    told_.notify_one();
+  }
+  void work() {
+    std::unique_lock lock(mutex_);
+    for (;;) {
+      told_.wait(lock, [this] { return order_ != kSleep; });
+      if (order_ == kEnd) return;
+      order_ = kSleep;
+      awake_at_ = analyze::now();
+    }
+  }
+
+  std::mutex mutex_;
+  std::condition_variable told_;
+  Order order_ = kSleep;
+  std::atomic<double> awake_at_{0.0};
+  std::thread thread_;  // last: it uses the others
+};
+
+}  // namespace
+
+Yardsticks::Yardsticks(const std::string& target, std::size_t largest_bytes)
+    : loops_(std::make_unique<const analyze::VectorLoops>(loops_of(target))),
+      buffer_(Tensor::full({static_cast<std::int64_t>(largest_bytes / sizeof(float))}, 1.0F)) {}
+
+Yardsticks::~Yardsticks() = default;
+
+int Yardsticks::lanes() const { return loops_->lanes; }
+
+double Yardsticks::peak(int threads, double seconds) const {
+  constexpr std::int64_t kSteps = 10000;  // 20 to 40 µs
+  return summed_rate(threads, seconds, [&](int) { return loops_->multiply_add(kSteps); });
+}
+
+double Yardsticks::read_speed(int threads, std::size_t bytes, double seconds) const {
+  constexpr std::size_t kLeast = 65536;  // floats a portion: the clock must not count
+  const std::size_t count = std::min(bytes / sizeof(float), buffer_.values().size());
+  const std::size_t part = count / static_cast<std::size_t>(threads);
+  const std::size_t passes = std::max<std::size_t>(1, kLeast / std::max<std::size_t>(part, 1));
+  return summed_rate(threads, seconds, [&](int thread) {
+    const float* data = buffer_.data() + static_cast<std::size_t>(thread) * part;
+    volatile float sink = 0.0F;
+    for (std::size_t pass = 0; pass < passes; ++pass) sink = loops_->read(data, part);
+    static_cast<void>(sink);
+    return static_cast<double>(passes * part * sizeof(float));
+  });
+}
+
+double Yardsticks::calm(int threads) const {
+  constexpr std::size_t kBytes = 16384;
+  return read_speed(threads, kBytes * static_cast<std::size_t>(threads), 1e-4);
+}
+
+double Yardsticks::wake_seconds() {
+  constexpr int kTries = 25;
+  Sleeper sleeper;
+  std::vector<double> tries;
+  tries.reserve(kTries);
+  for (int i = 0; i < kTries; ++i) tries.push_back(sleeper.wake());
+  return quantile(tries, 0.5);
+}
+
+}  // namespace headwise

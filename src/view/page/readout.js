@@ -1,0 +1,103 @@
+// In words: the pair below the pointer or chosen, how the picture is reduced, what the head does.
+
+class Readout {
+  #attention;
+  #store;
+  #matrix;
+  #topOf;
+  #tiles;
+  #pair = document.getElementById("readout-pair");
+  #weight = document.getElementById("readout-weight");
+  #resolution = document.getElementById("resolution");
+
+  constructor(attention, store, matrix, topOf, tiles) {
+    this.#attention = attention;
+    this.#store = store;
+    this.#matrix = matrix;
+    this.#topOf = topOf;
+    this.#tiles = tiles;
+    store.on(["hover", "query", "key", "head", "tops", "tiles"], () => this.#showPair());
+    store.on(["level", "head", "size", "view"], () => this.#showResolution());
+    store.on(["head"], () => this.#showHead());
+  }
+
+  #showPair() {
+    const { query, key, blockSide = 1 } = shownPair(this.#store);
+    const top = this.#topOf(this.#matrix.head);
+    const hovering = this.#store.get("hover") !== null;
+    // Read aloud what was chosen, not everything the pointer passes.
+    document.getElementById("readout").setAttribute("aria-live", hovering ? "off" : "polite");
+    if (top === null) return;
+    if (key === null) {
+      this.#showRow(query, top.row(query));
+      return;
+    }
+    const known = weightOf(this.#attention, this.#matrix.head, top, this.#tiles, { query, key });
+    this.#pair.replaceChildren(
+      ...queryNodes(this.#attention, query), " → ", ...keyNodes(this.#attention, key));
+    this.#weight.replaceChildren(...this.#weightNodes(known, blockSide));
+  }
+
+  #weightNodes(known, blockSide) {
+    const { topCount } = this.#attention;
+    if (known.most !== undefined) {
+      const reason = known.side > 1
+        ? `, the largest of ${known.side} × ${known.side} weights with it`
+        : `, the smallest of this query’s ${topCount} largest`;
+      return ["weight at most ", element("b", "", weightText(known.most)), reason];
+    }
+    if (known.uncertainty !== undefined) {
+      return ["weight about ", element("b", "", weightText(known.weight)),
+        ` (± ${percentText(known.uncertainty)}), not among this query’s ${topCount} largest`];
+    }
+    const nodes = ["weight ", element("b", "", weightText(known.weight))];
+    const keys = counted(this.#attention.keys, "key", "keys");
+    if (known.rank !== null) nodes.push(`, rank ${known.rank.toLocaleString("en")} of ${keys}`);
+    if (blockSide > 1) nodes.push(`, largest of the ${blockSide} × ${blockSide} below the pointer`);
+    return nodes;
+  }
+
+  #showRow(query, { keys, weights }) {
+    this.#pair.replaceChildren(...queryNodes(this.#attention, query));
+    if (keys.length === 0) {
+      this.#weight.textContent = "attends nothing: all its weights are 0";
+      return;
+    }
+    this.#weight.replaceChildren("attends most to ", ...keyNodes(this.#attention, keys[0]),
+      ": weight ", element("b", "", weightText(weights[0])));
+  }
+
+  #showResolution() {
+    const head = this.#matrix.head;
+    const side = 2 ** this.#matrix.level;
+    let text = "Full resolution: one cell is one weight.";
+    if (side > 1) {
+      text = `Reduced resolution: each cell shows the largest of ${side} × ${side} weights.`;
+      text += this.#matrix.level > head.finest ? " Zoom in for more." : this.#limitText();
+    }
+    this.#resolution.textContent = text;
+  }
+
+  #limitText() {
+    const { topCount } = this.#attention;
+    return ` Finer is not in this page; the ${topCount} largest weights of every query are, exactly.`;
+  }
+
+  #showHead() {
+    const head = this.#matrix.head;
+    document.getElementById("head-name").textContent = head.name;
+    const list = document.getElementById("statistics");
+    list.replaceChildren(...STATISTICS.map(({ name, label, hint, text }) => {
+      const item = element("div");
+      item.title = hint;
+      item.append(element("dt", "", label), element("dd", "", text(head.statistics[name])));
+      return item;
+    }));
+    if (head.statistics.emptyRows > 0) {
+      const item = element("div");
+      item.append(element("dt", "", "Empty rows"),
+        element("dd", "", head.statistics.emptyRows.toLocaleString("en")));
+      list.append(item);
+    }
+  }
+}

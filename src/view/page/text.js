@@ -1,0 +1,56 @@
+// Numbers and names as text. Names go into the page as text only, never as markup.
+
+function element(tag, className, text) {
+  const made = document.createElement(tag);
+  if (className) made.className = className;
+  if (text !== undefined) made.textContent = text;
+  return made;
+}
+
+// Three digits that count; small ones with their power of ten.
+function weightText(weight) {
+  if (weight === 0) return "0";
+  return weight >= 0.001 ? weight.toPrecision(3) : weight.toExponential(2);
+}
+
+function percentText(share) {
+  const percent = 100 * share;
+  return `${percent >= 10 || percent === 0 ? percent.toFixed(0) : percent.toFixed(1)} %`;
+}
+
+function counted(count, one, many) {
+  return `${count.toLocaleString("en")} ${count === 1 ? one : many}`;
+}
+
+// A token within a sentence; isolated, so that its direction stays its own.
+function tokenElement(label) {
+  const made = element("bdi", "", label === "" ? "(empty)" : label);
+  return made;
+}
+
+// "query 5 “sat”", as nodes.
+function queryNodes(attention, query) {
+  const nodes = [`query ${attention.position(query).toLocaleString("en")} `];
+  if (attention.queryTokens) nodes.push("“", tokenElement(attention.queryLabel(query)), "”");
+  return nodes;
+}
+
+function keyNodes(attention, key) {
+  const nodes = [`key ${key.toLocaleString("en")} `];
+  if (attention.keyTokens) nodes.push("“", tokenElement(attention.keyLabel(key)), "”");
+  return nodes;
+}
+
+// Which statistics a head has, in the order they are shown; the last of each says how it sorts best.
+const STATISTICS = [
+  { name: "entropy", label: "Entropy", hint: "mean of −Σ p·ln p over the queries, in nats",
+    text: (value) => value.toFixed(2), descending: false },
+  { name: "distance", label: "Distance", hint: "mean number of tokens between a query and what it attends",
+    text: (value) => (value < 100 ? value.toPrecision(3) : value.toFixed(0)), descending: false },
+  { name: "firstKey", label: "First key", hint: "mean weight of the first key",
+    text: percentText, descending: true },
+  { name: "own", label: "Own key", hint: "mean weight of the key at the query’s own position",
+    text: percentText, descending: true },
+  { name: "previous", label: "Previous key", hint: "mean weight of the key just before it",
+    text: percentText, descending: true },
+];

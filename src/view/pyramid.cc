@@ -1,0 +1,39 @@
+#include "view/pyramid.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstddef>
+
+#include "base/check.h"
+
+namespace headwise::view {
+
+ByteMatrix quantised(const ConstView& weights, float largest) {
+  ByteMatrix result{weights.extent(0), weights.extent(1), {}};
+  result.values.reserve(static_cast<std::size_t>(weights.size()));
+  const float inverse = largest > 0.0F ? 1.0F / largest : 0.0F;
+  for (std::int64_t row = 0; row < result.rows; ++row) {
+    for (std::int64_t column = 0; column < result.columns; ++column) {
+      const float weight = weights(row, column);
+      const float place = 255.0F * std::sqrt(std::sqrt(weight * inverse)) + 0.5F;
+      const float byte = weight > 0.0F ? std::clamp(place, 1.0F, 255.0F) : 0.0F;
+      result.values.push_back(static_cast<std::uint8_t>(byte));
+    }
+  }
+  return result;
+}
+
+ByteMatrix halved(const ByteMatrix& level) {
+  ByteMatrix result{base::divide_up(level.rows, 2), base::divide_up(level.columns, 2), {}};
+  result.values.assign(static_cast<std::size_t>(result.rows * result.columns), 0);
+  for (std::int64_t row = 0; row < level.rows; ++row) {
+    const std::uint8_t* from = level.values.data() + row * level.columns;
+    std::uint8_t* into = result.values.data() + row / 2 * result.columns;
+    for (std::int64_t column = 0; column < level.columns; ++column) {
+      into[column / 2] = std::max(into[column / 2], from[column]);
+    }
+  }
+  return result;
+}
+
+}  // namespace headwise::view

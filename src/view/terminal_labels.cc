@@ -1,0 +1,98 @@
+#include "view/terminal_labels.h"
+
+#include <algorithm>
+#include <cstddef>
+
+#include "base/check.h"
+#include "view/printable.h"
+
+namespace headwise::view {
+
+std::string padded(const std::string& text, std::size_t columns) {
+  const std::size_t used = terminal_columns(text);
+  return used >= columns ? text : text + std::string(columns - used, ' ');
+}
+
+std::string padded_left(const std::string& text, std::size_t columns) {
+  const std::size_t used = terminal_columns(text);
+  return used >= columns ? text : std::string(columns - used, ' ') + text;
+}
+
+RowLabels::RowLabels(const ShownHeads& shown, std::size_t most_columns)
+    : shown_(&shown),
+      digits_(std::to_string(shown.position(shown.queries - 1)).size()),
+      columns_(digits_) {
+  std::size_t longest = 0;
+  for (const std::string& token : shown.query_tokens) {
+    longest = std::max(longest, terminal_columns(terminal_printable(token, most_columns)));
+  }
+  if (longest > 0 && most_columns > 0)
+    columns_ = std::max(columns_, std::min(digits_ + 1 + longest, most_columns));
+}
+
+std::string RowLabels::of(std::int64_t row) const {
+  std::string text = padded_left(std::to_string(shown_->position(row)), digits_);
+  if (!shown_->query_tokens.empty() && columns_ > digits_ + 1) {
+    text += " " + terminal_printable(shown_->query_label(row), columns_ - digits_ - 1);
+  }
+  return padded(text, columns_);
+}
+
+std::string RowLabels::position(std::int64_t row) const {
+  return padded_left(std::to_string(shown_->position(row)), columns_);
+}
+
+std::string key_axis(std::int64_t columns, std::int64_t cell_columns,
+                     std::int64_t keys_per_column) {
+  const auto widest =
+      static_cast<std::int64_t>(std::to_string((columns - 1) * keys_per_column).size());
+  // Every number in its cell, or every fifth, tenth, … with a blank between them.
+  std::int64_t step = 1;
+  for (const std::int64_t wider : {5, 10, 20, 50, 100}) {
+    if (step * cell_columns > widest) break;
+    step = wider;
+  }
+  std::string axis;
+  for (std::int64_t column = 0; column < columns; column += step) {
+    const std::string label = std::to_string(column * keys_per_column);
+    const auto place = static_cast<std::size_t>(column * cell_columns);
+    if (place + label.size() > static_cast<std::size_t>(columns * cell_columns)) break;
+    axis.resize(place, ' ');
+    axis += label;
+  }
+  return axis;
+}
+
+std::string key_legend(const ShownHeads& shown, std::size_t width) {
+  constexpr std::int64_t kMostKeys = 200;
+  constexpr std::size_t kLongest = 24;
+  const bool said = shown.first_position == 0 && shown.key_tokens == shown.query_tokens;
+  if (shown.key_tokens.empty() || said || shown.keys > kMostKeys) return "";
+  std::string text;
+  std::string line = "keys:";
+  for (std::int64_t key = 0; key < shown.keys; ++key) {
+    const std::string entry =
+        "  " + std::to_string(key) + " " + terminal_printable(shown.key_label(key), kLongest);
+    if (terminal_columns(line + entry) > width) {
+      text += line + "\n";
+      line = "     ";
+    }
+    line += entry;
+  }
+  return text + line + "\n";
+}
+
+std::string sizes_text(const ShownHeads& shown) {
+  const auto counted = [](std::int64_t count, const char* one, const char* many) {
+    return std::to_string(count) + " " + (count == 1 ? one : many);
+  };
+  return counted(static_cast<std::int64_t>(shown.heads.size()), "head", "heads") + ", " +
+         counted(shown.queries, "query", "queries") + " × " + counted(shown.keys, "key", "keys");
+}
+
+std::string heading(const ShownHeads& shown) {
+  const std::string sizes = sizes_text(shown);
+  return shown.title.empty() ? sizes : terminal_printable(shown.title, 200) + ": " + sizes;
+}
+
+}  // namespace headwise::view

@@ -1,0 +1,120 @@
+"""The package as it is installed: its names, documentation, types and dependencies."""
+
+from __future__ import annotations
+
+import doctest
+import importlib.metadata
+import inspect
+import pathlib
+import re
+import subprocess
+import sys
+
+import headwise
+import headwise.overhead
+import pytest
+from conftest import ROOT
+
+# Said in the documentation of what returns them.
+PARTS = {"TopWeights", "WeightStatistics", "WeightRow", "MergedScores", "AbsorbedKey", "Projection"}
+
+
+def documented() -> dict[str, object]:
+    """Everything with documentation of its own: modules, public names and their members."""
+    found: dict[str, object] = {"headwise": headwise, "presets": headwise.presets,
+                                "overhead.measure": headwise.overhead.measure}
+    for module in (headwise, headwise.presets):
+        prefix = "" if module is headwise else "presets."
+        for name in module.__all__:
+            value = getattr(module, name)
+            if callable(value):
+                found[prefix + name] = value
+            if inspect.isclass(value):
+                for member, entry in vars(value).items():
+                    if not member.startswith("_") and callable(entry):
+                        found[f"{prefix}{name}.{member}"] = entry
+    return found
+
+
+@pytest.mark.parametrize("name", documented())
+def test_examples(name):
+    text = inspect.getdoc(documented()[name]) or ""
+    assert text, "no documentation"
+    examples = doctest.DocTestParser().get_doctest(text, {}, name, None, 0)
+    is_function_or_class = "." not in name or name.startswith("presets.")
+    assert examples.examples or not is_function_or_class or name in PARTS, "no example"
+    output: list[str] = []
+    doctest.DocTestRunner(verbose=False).run(examples, out=output.append)
+    assert not output, "".join(output)
+
+
+def test_all_names_are_public():
+    core = {name for name in vars(headwise._core) if not name.startswith("_")}
+    assert core - set(headwise.__all__) == {"time_forward"}
+    assert all(hasattr(headwise, name) for name in headwise.__all__)
+    assert headwise.__all__ == sorted(headwise.__all__, key=str.lower)
+    assert set(headwise.presets.__all__) == {
+        name for name in vars(headwise._core.presets) if not name.startswith("_")}
+
+
+def test_version_is_the_header_s():
+    header = (ROOT / "include/headwise/version.h").read_text(encoding="utf-8")
+    version = ".".join(re.findall(r"VERSION_\w+ (\d+)", header))
+    assert headwise.__version__ == version == importlib.metadata.version("headwise")
+
+
+def test_needs_numpy_alone():
+    assert importlib.metadata.requires("headwise") == ["numpy"]
+    program = "import sys, headwise; print(*{name.split('.')[0] for name in sys.modules})"
+    loaded = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    frameworks = {"torch", "jax", "jaxlib", "flax", "keras", "tensorflow", "transformers", "ml_dtypes"}
+    assert "headwise" in loaded.stdout.split()
+    assert not frameworks & set(loaded.stdout.split())
+
+
+def test_links_the_c_and_c_plus_plus_runtimes_alone():
+    """Highway, where it is a shared library, lies beside the extension."""
+    extension = pathlib.Path(headwise._core.__file__)
+    text = subprocess.run(["ldd", extension], capture_output=True, text=True, check=True).stdout
+    libraries = {}
+    for line in text.splitlines():
+        name, _, where = line.strip().partition(" => ")
+        libraries[pathlib.Path(name.split(" ")[0]).name.split(".so")[0]] = where.split(" ")[0]
+    own = libraries.pop("libhwy", str(extension.parent))
+    assert pathlib.Path(own).is_relative_to(extension.parent)
+    assert libraries.keys() <= {"linux-vdso", "ld-linux-x86-64", "ld-linux-aarch64", "libstdc++", "libm",
+                                "libgcc_s", "libc"}
+
+
+def test_is_typed():
+    files = {str(file) for file in importlib.metadata.files("headwise") or []}
+    assert {"headwise/_core/__init__.pyi", "headwise/_core/presets.pyi"} <= files
+    assert (pathlib.Path(headwise.__file__).parent / "py.typed").exists()
+    stub = next(f for f in importlib.metadata.files("headwise") or [] if f.name == "__init__.pyi").read_text()
+    for name in headwise.__all__:
+        assert name == "presets" or re.search(rf"^(def|class) {name}\b|^{name}:", stub, re.MULTILINE), name
+
+
+def test_overhead_is_measured():
+    """That it can be; how long it takes is the benchmark's business."""
+    done = subprocess.run([sys.executable, "-m", "headwise.overhead", "--features", "64", "--limit", "1e9"],
+                          capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    lines = done.stdout.splitlines()
+    assert lines[0].startswith("one token, 64 features")
+    assert [line.split("  ")[1] for line in lines[1:]] == [
+        "C++", "layer.forward(x)", "layer.forward(x).output", "layer.forward(x, out=y, context=c)"]
+    assert subprocess.run([sys.executable, "-m", "headwise.overhead", "--features", "8", "--limit=-1e9"],
+                          capture_output=True, check=False).returncode == 1
+
+
+def test_programs_of_the_documentation(capsys):
+    text = (ROOT / "docs/python.md").read_text(encoding="utf-8")
+    programs = re.findall(r"```python\n(.*?)```", text, re.DOTALL)
+    assert len(programs) == 5
+    names: dict[str, object] = {}
+    for program in programs:  # each goes on where the one before ended
+        exec(compile(program, "docs/python.md", "exec"), names)
+    printed = capsys.readouterr().out
+    assert printed.startswith("(4, 128, 512) (4, 8, 128, 128)\nname ")
+    assert headwise.default_target() in printed.splitlines()[-1]
