@@ -45,7 +45,7 @@ lint:  ## Check format, clang-tidy, include directions and Python syntax
 	$(CPP_FILES) | xargs clang-format --dry-run -Werror
 	cmake --preset release >/dev/null
 	find src cli examples -name '*.cc' ! -name '*_test.cc' | sort \
-	  | xargs -P $(JOBS) -n 1 clang-tidy -p build/release --quiet --warnings-as-errors='*'
+	  | xargs -P $(JOBS) -n 1 .venv/bin/clang-tidy -p build/release --quiet --warnings-as-errors='*'
 	scripts/check_includes.py
 	find scripts tests -name '*.py' | xargs python3 -m py_compile
 

@@ -60,6 +60,7 @@ FoundLayer found_again(const FoundLayer& found, const StoredLayer& stored,
   if (found.config) return found;
   const AttentionConfig& config = layer.parts.config;
   std::vector<NamedShape> own;
+  own.reserve(found.tensors.size());
   for (const auto& [key, name] : found.tensors) {
     own.push_back({name, stored.tensors.at(name).shape()});
   }

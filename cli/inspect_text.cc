@@ -120,7 +120,7 @@ std::string values_text(const LayerSpectra& spectra) {
   const auto add = [&](std::size_t head, const char* product, const Spectrum& spectrum) {
     text += "head " + std::to_string(head) + " " + product + ":";
     for (const double value : spectrum.singular_values) text += " " + number(value);
-    text += "\n";
+    text += '\n';
   };
   for (std::size_t h = 0; h < spectra.heads.size(); ++h) {
     add(h, kScores, spectra.heads[h].scores);
@@ -152,7 +152,7 @@ std::string findings(const InspectedLayer& layer, const SpectraOptions& threshol
   if (layer.found.config->qk_norm == QkNorm::None) {
     text += " Uniform: " + heads_where(spectra, &HeadSpectra::uniform) + ".";
   }
-  text += "\n";
+  text += '\n';
   if (spectra.heads.size() > 1) {
     text += "Most alike: " + most_alike(spectra.score_similarity) + " in " + kScores + ", " +
             most_alike(spectra.value_similarity) + " in " + kValues + "; noted from " +
@@ -287,7 +287,7 @@ std::string inspect_text(const InspectReport& report, const ReportOptions& optio
   if (options.list_tensors) text += "\n" + tensor_table(report.tensors);
   std::size_t inspected = 0;
   for (const InspectedLayer& layer : report.layers) {
-    if (!options.list_tensors || layer.spectra || &layer == &report.layers.front()) text += "\n";
+    if (!options.list_tensors || layer.spectra || &layer == &report.layers.front()) text += '\n';
     text += layer_text(layer, report, options);
     if (layer.spectra) ++inspected;
   }

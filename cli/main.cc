@@ -37,8 +37,10 @@ int complain(const std::string& message, int code) {
   return code;
 }
 
+// The program itself, where no command was named.
 const CLI::App& active(const CLI::App& program) {
   const std::vector<CLI::App*> chosen = program.get_subcommands();
+  // NOLINTNEXTLINE(bugprone-return-const-ref-from-parameter): the program outlives every caller
   return chosen.empty() ? program : *chosen.front();
 }
 

@@ -16,6 +16,7 @@ namespace {
 std::vector<LayerTiming> measured(const PlanRequest& request, const Yardsticks& yardsticks) {
   MeasureOptions options{.threads = request.threads, .target = request.target};
   std::vector<LayerRun> runs;
+  runs.reserve(request.layers.size());
   for (const PlanLayer& layer : request.layers) runs.push_back(layer.run);
   terminal::ProgressBar bar("measuring", options.rounds);
   options.on_round = [&](int round) { bar.show(round); };

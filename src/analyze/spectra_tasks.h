@@ -20,7 +20,7 @@ class Progress {
 
   void step() {
     if (!report_) return;
-    const std::lock_guard lock(mutex_);
+    const std::scoped_lock lock(mutex_);
     report_(++done_, all_);
   }
 
@@ -42,7 +42,7 @@ void for_each_head(std::int64_t count, int threads, const Task& task) {
     try {
       for (std::int64_t i = next++; i < count; i = next++) task(i);
     } catch (...) {
-      const std::lock_guard lock(failure_mutex);
+      const std::scoped_lock lock(failure_mutex);
       if (!failure) failure = std::current_exception();
       next = count;
     }

@@ -77,7 +77,7 @@ class Sleeper {
 
   void tell(Order order) {
     {
-      const std::lock_guard lock(mutex_);
+      const std::scoped_lock lock(mutex_);
       order_ = order;
     }
     told_.notify_one();

@@ -41,7 +41,7 @@ constexpr std::size_t kMaxMessageBytes = 2000;
 }
 
 // A sanitizer's runtime opens files of its own when something is thrown, and takes its time.
-#if defined(__SANITIZE_ADDRESS__)
+#ifdef __SANITIZE_ADDRESS__
 constexpr bool kSanitized = true;
 #elif defined(__has_feature)
 constexpr bool kSanitized = __has_feature(address_sanitizer);

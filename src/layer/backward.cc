@@ -15,7 +15,7 @@ namespace headwise {
 namespace {
 
 using layer::LayerPlan;
-using Lease = runtime::Lease;
+using runtime::Lease;
 
 // A result of another layer, or of another call, would give gradients that look right and are not.
 void check_saved(const char* function, const layer::LayerState& state, const LayerPlan& plan,

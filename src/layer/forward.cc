@@ -16,7 +16,7 @@ namespace headwise {
 namespace {
 
 using layer::LayerPlan;
-using Lease = runtime::Lease;
+using runtime::Lease;
 
 // Where the activations of a call live: in scratch, or in tensors if a backward is to follow.
 struct Activations {

@@ -90,7 +90,7 @@ struct ThreadPool::Team {
   void announce(std::uint64_t flags) {
     const std::uint64_t version = gate.load() / kVersion + 1;
     if ((gate.exchange(version * kVersion | flags) & kAsleep) == 0) return;
-    { const std::lock_guard lock(mutex); }  // who set the flag waits by the time we get this
+    { const std::scoped_lock lock(mutex); }  // who set the flag waits by the time we get this
     wake.notify_all();
   }
 
@@ -146,7 +146,7 @@ struct ThreadPool::Team {
   void leave() {
     const std::uint64_t before = gate.fetch_sub(1);
     if ((before & kWaiting) == 0 || (before & kInside) != 1) return;
-    { const std::lock_guard lock(mutex); }
+    { const std::scoped_lock lock(mutex); }
     done.notify_one();
   }
 };
@@ -163,6 +163,7 @@ ThreadPool::~ThreadPool() {
 // In the child of a fork the threads do not exist and the mutex may be held by one of them: what
 // belonged to them can be neither joined nor freed.
 void ThreadPool::abandon_after_fork() noexcept {
+  // NOLINTNEXTLINE(bugprone-unused-return-value)
   if (team_ && team_->process != getpid()) (void)team_.release();
 }
 

@@ -70,6 +70,7 @@ class Planner {
     const double most = std::max(1.0, std::floor(room / (kLeastHead + PngLayout::kGap)));
     if (height_ <= 0.0) return plan(std::min(usual_columns(), most));
     PngLayout best = plan(1.0);
+    // NOLINTNEXTLINE(bugprone-float-loop-counter): whole numbers
     for (double beside = 2.0; beside <= std::min(heads_, most); beside += 1.0) {
       const PngLayout other = plan(beside);
       if (other.columns.pixels_per_weight() > best.columns.pixels_per_weight()) best = other;
@@ -83,6 +84,7 @@ class Planner {
     const double wanted = std::sqrt(heads_ * 1.4);
     double best = std::ceil(wanted);
     double best_cost = std::numeric_limits<double>::infinity();
+    // NOLINTNEXTLINE(bugprone-float-loop-counter): whole numbers
     for (double beside = std::max(1.0, std::floor(0.8 * wanted));
          beside <= std::min(heads_, std::ceil(1.4 * wanted)); beside += 1.0) {
       const double gaps = std::ceil(heads_ / beside) * beside - heads_;

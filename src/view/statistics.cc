@@ -97,6 +97,7 @@ std::string summary_text(const HeadSummary& summary, std::size_t columns) {
 std::vector<HeadSummary> summarise_heads(const AttentionPicture& picture) {
   const view::ShownHeads shown = view::shown_heads("summarise_heads", picture);
   std::vector<HeadSummary> summaries;
+  summaries.reserve(shown.heads.size());
   for (const view::ShownHead& head : shown.heads) {
     summaries.push_back(view::summarise(head, shown.first_position));
   }

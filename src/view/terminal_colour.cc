@@ -199,7 +199,7 @@ class ColourPicture {
         add_line(text, head, line);
         text += std::string(pitch - static_cast<std::size_t>(grid_.columns), ' ');
       }
-      text += "\n";
+      text += '\n';
     }
     return text + "\n";
   }

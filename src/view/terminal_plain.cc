@@ -157,7 +157,7 @@ std::string plain_picture(const ShownHeads& shown, const TerminalOptions& option
     text += "\n" + name + "  " + summary_text(summary, width > used ? width - used : 0) + "\n";
     text += table.fits() ? table.of(head) : shades.of(head);
   }
-  text += "\n";
+  text += '\n';
   text +=
       table.fits() ? "percent of a query's attention; · less than 0.5, blank 0\n" : shades.legend();
   const bool named = table.fits() && table.names_keys();

@@ -1,4 +1,4 @@
-# Configures, builds and runs tests/consumer/<way> in an empty folder.
+# Configures, builds and runs tests/consumer/<way> in an empty folder; add_subdirectory is only compiled.
 #   cmake -D source_dir= -D build_dir= -D version= -D generator= -D compiler= -D way= [-D name=]
 #         [-D program=] -P run_consumer.cmake
 # name: of the folder, if not the way's; program: the source to build, if not consumer.cc.
@@ -32,10 +32,12 @@ if(way MATCHES "^(find_package|components)$")  # both use what is installed
   run(${CMAKE_COMMAND} --install ${build_dir} --prefix ${work_dir}/prefix)
   list(APPEND arguments -D CMAKE_BUILD_TYPE=Release -D CMAKE_PREFIX_PATH=${work_dir}/prefix)
 else()
-  # These compile the whole library again: without optimisation, to be quick.
+  # Compiles the whole library again: without optimisation, to be quick.
   list(APPEND arguments -D CMAKE_BUILD_TYPE=Debug -D headwise_source_dir=${source_dir})
 endif()
 
 run(${CMAKE_COMMAND} -S ${CMAKE_CURRENT_LIST_DIR}/${way} -B ${work_dir}/build ${arguments})
-run(${CMAKE_COMMAND} --build ${work_dir}/build)
-run(${work_dir}/build/consumer)
+run(${CMAKE_COMMAND} --build ${work_dir}/build --target consumer)
+if(NOT way STREQUAL "add_subdirectory")
+  run(${work_dir}/build/consumer)
+endif()
