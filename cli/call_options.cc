@@ -36,32 +36,10 @@ std::optional<Axes> axes_of(const std::string& option, const std::string& name) 
   throw UsageError(option + ": expected " + kAxesNames + ", got '" + name + "'");
 }
 
-Mask positions_of(const CallOptions& options) {
-  if (!options.align.empty() && options.query_offset) {
-    throw UsageError("--align and --query-offset say the same: give one of them");
-  }
-  if (options.query_offset) return query_offset(*options.query_offset);
-  if (options.align.empty()) return {};
-  if (options.align == "top-left") return aligned(Alignment::TopLeft);
-  if (options.align == "bottom-right") return aligned(Alignment::BottomRight);
-  throw UsageError("--align: expected top-left or bottom-right, got '" + options.align + "'");
-}
-
 Mask mask_of(const CallOptions& options) {
-  Mask mask = positions_of(options);
-  if (options.causal) mask = mask & causal();
-  if (!options.valid_lens.empty()) {
-    mask = mask & valid_lengths(integers("--valid-lens", options.valid_lens));
-  }
-  if (!options.window.empty()) {
-    const auto [left, right] = window_of("--window", options.window);
-    mask = mask & window(left, right);
-  }
-  if (!options.mask.empty()) {
-    mask =
-        mask & keep(read_bools("--mask", options.mask), axes_of("--mask-axes", options.mask_axes));
-  }
-  return mask;
+  Mask mask = options.positions.mask();
+  if (options.mask.empty()) return mask;
+  return mask & keep(read_bools("--mask", options.mask), axes_of("--mask-axes", options.mask_axes));
 }
 
 void check_inputs(const CallOptions& options) {
@@ -167,18 +145,7 @@ void declare_call_options(CLI::App& command, CallOptions& options) {
       ->type_name("S")
       ->group(inputs);
   const char* masks = "Masks";
-  command.add_flag("--causal", options.causal, "no query sees a later key")->group(masks);
-  text("--align", options.align, "WHERE", "top-left or bottom-right: where query 0 stands if T ≠ S",
-       masks);
-  command
-      .add_option("--query-offset", options.query_offset,
-                  "the same as a number: position of query 0")
-      ->type_name("N")
-      ->group(masks);
-  text("--valid-lens", options.valid_lens, "N,N,…", "keys that are there, one number a sequence",
-       masks);
-  text("--window", options.window, "L,R", "keys on either side of a query's position; inf: all",
-       masks);
+  declare_position_options(command, options.positions, masks);
   text("--mask", options.mask, "FILE",
        "truth values, true = attend: (T,S), (B,H,T,S), or "
        "--mask-axes says",

@@ -9,6 +9,7 @@
 #include "headwise/context.h"
 #include "headwise/layer.h"
 #include "layer_options.h"
+#include "position_options.h"
 
 namespace CLI {
 class App;
@@ -24,11 +25,7 @@ struct CallOptions {
   std::string value = {};
   std::string shape = {};                 // of a random query: "B,T[,features]"
   std::optional<std::int64_t> keys = {};  // of random keys and values
-  bool causal = false;
-  std::string align = {};
-  std::optional<std::int64_t> query_offset = {};
-  std::string valid_lens = {};
-  std::string window = {};
+  PositionOptions positions = {};
   std::string mask = {};
   std::string mask_axes = {};
   std::string bias = {};

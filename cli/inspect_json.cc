@@ -1,56 +1,12 @@
 #include <cstddef>
 #include <cstdint>
-#include <nlohmann/json.hpp>
 
 #include "inspect_report.h"
+#include "layer_json.h"
 
 namespace headwise::cli {
 
 namespace {
-
-using Json = nlohmann::ordered_json;
-
-Json shape_json(const Shape& shape) {
-  Json extents = Json::array();
-  for (const std::int64_t extent : shape) extents.push_back(extent);
-  return extents;
-}
-
-template <typename T>
-Json or_null(const std::optional<T>& value) {
-  return value ? Json(*value) : Json(nullptr);
-}
-
-const char* norm_name(QkNorm norm) {
-  switch (norm) {
-    case QkNorm::RmsNorm:
-      return "rms";
-    case QkNorm::LayerNorm:
-      return "layer";
-    case QkNorm::None:
-      break;
-  }
-  return "none";
-}
-
-Json config_json(const AttentionConfig& config) {
-  return {{"num_heads", config.num_heads},
-          {"num_kv_heads", config.kv_heads()},
-          {"key_dim", config.key_dim},
-          {"value_dim", config.value_size()},
-          {"query_features", config.query_features},
-          {"key_features", config.key_inputs()},
-          {"value_features", config.value_inputs()},
-          {"output_features", config.outputs()},
-          {"use_bias", config.use_bias},
-          {"use_output_bias", config.has_output_bias()},
-          {"scale", config.score_scale()},
-          {"softcap", or_null(config.softcap)},
-          {"use_gate", config.use_gate},
-          {"qk_norm", norm_name(config.qk_norm)},
-          {"add_bias_kv", config.add_bias_kv},
-          {"add_zero_attn", config.add_zero_attn}};
-}
 
 Json spectrum_json(const Spectrum& spectrum) {
   return {{"singular_values", spectrum.singular_values},

@@ -11,6 +11,7 @@
 #include "headwise/cost.h"
 #include "headwise/machine.h"
 #include "layer_options.h"
+#include "position_options.h"
 
 namespace CLI {
 class App;
@@ -24,11 +25,7 @@ struct PlanOptions {
   std::optional<std::int64_t> keys = {};
   std::optional<std::int64_t> key_features = {};
   std::optional<std::int64_t> value_features = {};
-  bool causal = false;
-  std::string align = {};
-  std::optional<std::int64_t> query_offset = {};
-  std::string valid_lens = {};
-  std::string window = {};
+  PositionOptions positions = {};
   bool training = false;
   std::optional<int> threads = {};
   std::string target = {};

@@ -2,21 +2,15 @@
 #include <fstream>
 #include <iterator>
 #include <limits>
-#include <nlohmann/json.hpp>
 
 #include "headwise/io.h"
 #include "headwise/version.h"
+#include "layer_json.h"
 #include "plan.h"
 
 namespace headwise::cli {
 
 namespace {
-
-using Json = nlohmann::ordered_json;
-
-Json shape_json(const Shape& shape) {
-  return std::vector<std::int64_t>(shape.begin(), shape.end());
-}
 
 const char* pass_name(Pass pass) { return pass == Pass::Forward ? "forward" : "backward"; }
 
@@ -42,19 +36,6 @@ Json machine_json(const Machine& machine) {
         {{"threads", y.threads}, {"peak_flops_per_second", y.peak}, {"reads", reads}});
   }
   return json;
-}
-
-Json config_json(const AttentionConfig& config) {
-  return {{"num_heads", config.num_heads},
-          {"num_kv_heads", config.kv_heads()},
-          {"key_dim", config.key_dim},
-          {"value_dim", config.value_size()},
-          {"query_features", config.query_features},
-          {"key_features", config.key_inputs()},
-          {"value_features", config.value_inputs()},
-          {"output_features", config.outputs()},
-          {"use_bias", config.use_bias},
-          {"use_gate", config.use_gate}};
 }
 
 Json weights_json(const WeightTable& table) {

@@ -37,36 +37,13 @@ CallSizes sizes_of(const PlanOptions& options) {
   return {shape[0], shape[1], shape[2]};
 }
 
-Mask mask_of(const PlanOptions& options) {
-  Mask mask;
-  if (!options.align.empty() && options.query_offset) {
-    throw UsageError("--align and --query-offset say the same: give one of them");
-  }
-  if (options.query_offset) mask = mask & query_offset(*options.query_offset);
-  if (options.align == "top-left") {
-    mask = mask & aligned(Alignment::TopLeft);
-  } else if (options.align == "bottom-right") {
-    mask = mask & aligned(Alignment::BottomRight);
-  } else if (!options.align.empty()) {
-    throw UsageError("--align: expected top-left or bottom-right, got '" + options.align + "'");
-  }
-  if (options.causal) mask = mask & causal();
-  if (!options.valid_lens.empty()) {
-    mask = mask & valid_lengths(integers("--valid-lens", options.valid_lens));
-  }
-  if (!options.window.empty()) {
-    const auto [left, right] = window_of("--window", options.window);
-    mask = mask & window(left, right);
-  }
-  return mask;
-}
-
 LayerCall call_of(const PlanOptions& options, const CallSizes& sizes) {
   if (options.keys && *options.keys < 1) {
     throw UsageError("--keys: expected 1 or more, got " + std::to_string(*options.keys));
   }
-  const bool positions = options.causal || !options.window.empty();
-  const bool placed = !options.align.empty() || options.query_offset.has_value();
+  const bool positions = options.positions.causal || !options.positions.window.empty();
+  const bool placed =
+      !options.positions.align.empty() || options.positions.query_offset.has_value();
   if (positions && !placed && options.keys.value_or(sizes.length) != sizes.length) {
     throw UsageError(
         "--causal and --window: where does query 0 stand among as many keys? Give --align "
@@ -76,7 +53,7 @@ LayerCall call_of(const PlanOptions& options, const CallSizes& sizes) {
   return {.batch = sizes.batch,
           .queries = sizes.length,
           .keys = options.keys,
-          .mask = mask_of(options),
+          .mask = options.positions.mask(),
           .training = options.training};
 }
 
@@ -212,14 +189,7 @@ void declare_plan_options(CLI::App& command, PlanOptions& options) {
   text("--shape", options.shape, "B,T,D", "batch, queries of a sequence, features of the query",
        call);
   number("--keys", options.keys, "keys and values of a sequence (T)", call);
-  command.add_flag("--causal", options.causal, "no query sees a later key")->group(call);
-  text("--align", options.align, "WHERE", "top-left or bottom-right: where query 0 stands if T ≠ S",
-       call);
-  number("--query-offset", options.query_offset, "the same as a number: position of query 0", call);
-  text("--valid-lens", options.valid_lens, "N,N,…", "keys that are there, one number a sequence",
-       call);
-  text("--window", options.window, "L,R", "keys on either side of a query's position; inf: all",
-       call);
+  declare_position_options(command, options.positions, call);
   command.add_flag("--training", options.training, "forward and backward, and what they keep")
       ->group(call);
   const char* machine = "Machine";

@@ -4,7 +4,6 @@
 #include <chrono>
 #include <cstdio>
 #include <memory>
-#include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
 #include <vector>
@@ -14,6 +13,7 @@
 #include "commands.h"
 #include "headwise/cost.h"
 #include "headwise/machine.h"
+#include "layer_json.h"
 #include "terminal/text.h"
 #include "usage_error.h"
 
@@ -134,17 +134,13 @@ std::string report_text(const Call& call, const Timed& timed, const LayerCost& c
          line("kernel", kernel_text(timed.report));
 }
 
-nlohmann::ordered_json shape_json(const Tensor& tensor) {
-  return std::vector<std::int64_t>(tensor.shape().begin(), tensor.shape().end());
-}
-
 std::string report_json(const Call& call, const Timed& timed, const LayerCost& cost) {
   const double seconds = quantile(timed.seconds, 0.5);
   const auto flops = static_cast<double>(cost.flops());
-  nlohmann::ordered_json report = {
+  Json report = {
       {"layer", call.layer.title},
-      {"query", {{"shape", shape_json(call.query)}, {"random", call.random_input}}},
-      {"output", {{"shape", shape_json(timed.result.output)}}},
+      {"query", {{"shape", shape_json(call.query.shape())}, {"random", call.random_input}}},
+      {"output", {{"shape", shape_json(timed.result.output.shape())}}},
       {"parameters", cost.weights.total},
       {"flops", cost.flops()},
       {"seconds", seconds},

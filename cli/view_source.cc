@@ -35,7 +35,7 @@ std::pair<std::int64_t, std::int64_t> sides_of(const Tensor& weights) {
   return {weights.extent(rank - 2), weights.extent(rank - 1)};
 }
 
-std::int64_t offset_of(const CallOptions& options, std::int64_t queries, std::int64_t keys) {
+std::int64_t offset_of(const PositionOptions& options, std::int64_t queries, std::int64_t keys) {
   if (options.query_offset) return *options.query_offset;
   return options.align == "bottom-right" ? keys - queries : 0;
 }
@@ -66,7 +66,7 @@ ViewSource from_file(const ViewSourceOptions& options) {
   source.name = options.file == "-" ? "standard input" : options.file;
   source.picture.title = std::filesystem::path(source.name).filename().string();
   const auto [queries, keys] = sides_of(source.weights);
-  source.picture.query_offset = offset_of(options.call, queries, keys);
+  source.picture.query_offset = offset_of(options.call.positions, queries, keys);
   add_tokens(source, options, queries, keys);
   source.picture.heads = options.heads;
   source.picture.first_row = options.first_row;
@@ -111,7 +111,7 @@ ViewSource from_run(const ViewSourceOptions& options) {
   source.name = call.layer.title;
   source.picture.title = call.layer.title;
   const auto [rows, keys] = sides_of(source.weights);
-  source.picture.query_offset = offset_of(options.call, queries, keys);
+  source.picture.query_offset = offset_of(options.call.positions, queries, keys);
   add_tokens(source, options, queries, keys);
   keep_rows(source.picture, options.first_row, rows);
   for (const std::int64_t head : options.heads) {

@@ -1,30 +1,5 @@
-// The same cases in every run unless RC_PARAMS asks for others, e.g. "seed=7 max_success=5000".
-#include <gtest/gtest.h>
-
-#include <cstdlib>
-#include <string>
-
-namespace headwise::test_layouts {
-namespace {
-
-constexpr const char* kDefaults[][2] = {{"seed=", "seed=20261117"},
-                                        {"max_success=", "max_success=1000"}};
-
-// RapidCheck reads the variable when the first property starts.
-class LayoutsEnvironment : public ::testing::Environment {
- public:
-  void SetUp() override {
-    const char* given = std::getenv("RC_PARAMS");
-    std::string parameters = given == nullptr ? "" : given;
-    for (const auto& [name, value] : kDefaults) {
-      if (parameters.find(name) == std::string::npos) parameters += std::string(" ") + value;
-    }
-    setenv("RC_PARAMS", parameters.c_str(), /*overwrite=*/1);
-  }
-};
+#include "support/rapidcheck_defaults.h"
 
 // GoogleTest owns and deletes it.
-const auto* const kEnvironment = ::testing::AddGlobalTestEnvironment(new LayoutsEnvironment);
-
-}  // namespace
-}  // namespace headwise::test_layouts
+static const auto* const kEnvironment = ::testing::AddGlobalTestEnvironment(
+    new headwise::test_support::RapidCheckDefaults(20261117, 1000));

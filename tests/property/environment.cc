@@ -6,6 +6,8 @@
 #include <iostream>
 #include <string>
 
+#include "support/rapidcheck_defaults.h"
+
 namespace headwise::test_support {
 
 AccuracyTable& accuracy_table() {
@@ -15,23 +17,13 @@ AccuracyTable& accuracy_table() {
 
 namespace {
 
-// The same cases in every run unless RC_PARAMS asks for others, e.g. "seed=7 max_success=5000".
-// RapidCheck reads the variable when the first property starts.
-constexpr const char* kDefaults[][2] = {{"seed=", "seed=20260117"},
-                                        {"max_success=", "max_success=400"}};
-
-class PropertyEnvironment : public ::testing::Environment {
+class PropertyEnvironment : public RapidCheckDefaults {
  public:
+  PropertyEnvironment() : RapidCheckDefaults(20260117, 400) {}
+
   void SetUp() override {
-    const char* given = std::getenv("RC_PARAMS");
-    std::string parameters = given == nullptr ? "" : given;
-    for (const auto& [name, value] : kDefaults) {
-      if (parameters.find(name) != std::string::npos) continue;
-      if (!parameters.empty()) parameters += ' ';
-      parameters += value;
-    }
-    setenv("RC_PARAMS", parameters.c_str(), /*overwrite=*/1);
-    std::cout << "RC_PARAMS=\"" << parameters << "\"\n";
+    RapidCheckDefaults::SetUp();
+    std::cout << "RC_PARAMS=\"" << std::getenv("RC_PARAMS") << "\"\n";
   }
 
   // Single tensors are allowed luck, up or down; half of many are not, and need no floor.
