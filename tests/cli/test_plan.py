@@ -194,7 +194,8 @@ def test_json_schema(plan):
     assert layer["measurement"] is None
     assert set(layer["config"]) == {
         "num_heads", "num_kv_heads", "key_dim", "value_dim", "query_features", "key_features",
-        "value_features", "output_features", "use_bias", "use_gate"}  # fmt: skip
+        "value_features", "output_features", "use_bias", "use_output_bias", "scale",
+        "softcap", "use_gate", "qk_norm", "add_bias_kv", "add_zero_attn"}  # fmt: skip
     assert layer["call"] == {"batch": 2, "queries": 16, "keys": 16, "training": True}
     assert set(layer["weights"][0]) == {"name", "shape", "flat_shape", "count"}
     assert set(layer["stages"][0]) == {
