@@ -134,7 +134,7 @@ AnyTensor TensorDecoder::finish() && {
   if (!format_.column_major || shape_.rank() < 2) return std::move(tensor_);
   return std::visit(
       [&](const auto& tensor) -> AnyTensor {
-        using T = std::decay_t<decltype(tensor.view())>::Element;
+        using T = typename std::decay_t<decltype(tensor.view())>::Element;
         return BasicTensor<T>::copy_of(
             TensorView<const T>(tensor.data(), shape_, column_major_strides(shape_)));
       },
