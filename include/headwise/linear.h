@@ -1,4 +1,4 @@
-// A linear map over the last axis, as every projection of a layer computes it.
+// A linear map over the last axis and its gradients, as every projection of a layer computes them.
 #pragma once
 
 #include <cstdint>
@@ -27,5 +27,15 @@ class PackedLinear {
   std::int64_t inputs_, outputs_;
   Tensor panels_, bias_;
 };
+
+// Of every argument of linear(), each in its argument's shape.
+struct LinearGradients {
+  Tensor input, kernel, bias;
+};
+
+// What a layer computes for its projections, bit for bit; `output_gradient` has linear()'s shape.
+// A row whose output gradient is exactly 0 adds nothing to the kernel's, whatever `input` holds there.
+LinearGradients linear_backward(const ConstView& input, const ConstView& kernel,
+                                const ConstView& output_gradient, Context* context = nullptr);
 
 }  // namespace headwise

@@ -98,6 +98,17 @@ void linear(const runtime::Lease& lease, std::span<const LinearCall> calls) {
   });
 }
 
+Shape mapped_shape(const char* function, const ConstView& input, std::int64_t inputs,
+                   std::int64_t outputs) {
+  if (input.rank() < 1 || input.extent(input.rank() - 1) != inputs) {
+    base::fail(function, "input", "a last axis of " + std::to_string(inputs),
+               "shape " + input.shape().to_string());
+  }
+  std::vector<std::int64_t> extents(input.shape().begin(), input.shape().end());
+  extents.back() = outputs;
+  return Shape(extents);
+}
+
 std::int64_t linear_gradient_scratch() {
   return kernels::packed_size(kGradientRows, kGradientColumns) + kGradientRows * kGradientInputs;
 }
@@ -203,18 +214,6 @@ void check_kernel(const char* function, const ConstView& kernel, const ConstView
   }
 }
 
-// The input's shape with another last extent.
-Shape mapped_shape(const char* function, const ConstView& input, std::int64_t inputs,
-                   std::int64_t outputs) {
-  if (input.rank() < 1 || input.extent(input.rank() - 1) != inputs) {
-    base::fail(function, "input", "a last axis of " + std::to_string(inputs),
-               "shape " + input.shape().to_string());
-  }
-  std::vector<std::int64_t> extents(input.shape().begin(), input.shape().end());
-  extents.back() = outputs;
-  return Shape(extents);
-}
-
 }  // namespace
 
 PackedLinear::PackedLinear(const ConstView& kernel, const ConstView& bias) {
@@ -230,7 +229,7 @@ PackedLinear::PackedLinear(const ConstView& kernel, const ConstView& bias) {
 }
 
 Tensor PackedLinear::operator()(const ConstView& input, Context* context) const {
-  Tensor output(mapped_shape("PackedLinear", input, inputs_, outputs_));
+  Tensor output(ops::mapped_shape("PackedLinear", input, inputs_, outputs_));
   apply(input, output.view(), context);
   return output;
 }
@@ -240,7 +239,7 @@ void PackedLinear::apply(const ConstView& input, const MutableView& output,
   if (panels_.size() != kernels::packed_size(inputs_, outputs_)) {
     base::fail("PackedLinear", "map", "a map", "one that was moved from");
   }
-  const Shape shape = mapped_shape("PackedLinear", input, inputs_, outputs_);
+  const Shape shape = ops::mapped_shape("PackedLinear", input, inputs_, outputs_);
   if (output.shape() != shape) {
     base::fail("PackedLinear", "output", "shape " + shape.to_string(), output.shape().to_string());
   }

@@ -62,6 +62,10 @@ Rows<T> rows_of(const TensorView<T>& view) {
   return rows;
 }
 
+// `input`'s shape with `outputs` in place of its last extent, which must be `inputs`.
+Shape mapped_shape(const char* function, const ConstView& input, std::int64_t inputs,
+                   std::int64_t outputs);
+
 // A matrix (depth × columns) packed once for many products. Borrows the panels.
 struct PackedMatrix {
   std::int64_t depth = 0;
