@@ -24,6 +24,7 @@ NB_MODULE(_core, module) {
   bind_attention(module);
   bind_layer(module);
   bind_linear(module);
+  bind_machine(module);
   bind_presets(module);
   bind_transforms(module);
   bind_overhead(module);
