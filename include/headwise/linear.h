@@ -1,4 +1,5 @@
-// A linear map over the last axis and its gradients, as every projection of a layer computes them.
+// A linear map over the last axis and its gradients, as every projection of a layer computes them;
+// and the sigmoid of its gate.
 #pragma once
 
 #include <cstdint>
@@ -37,5 +38,8 @@ struct LinearGradients {
 // A row whose output gradient is exactly 0 adds nothing to the kernel's, whatever `input` holds there.
 LinearGradients linear_backward(const ConstView& input, const ConstView& kernel,
                                 const ConstView& output_gradient, Context* context = nullptr);
+
+// σ of every number, as a layer with `use_gate` computes it; a new tensor of input's shape.
+Tensor sigmoid(const ConstView& input, Context* context = nullptr);
 
 }  // namespace headwise

@@ -1,4 +1,4 @@
-// linear(), linear_backward() and PackedLinear.
+// linear(), linear_backward(), PackedLinear and sigmoid().
 #include "headwise/linear.h"
 
 #include <string>
@@ -59,6 +59,12 @@ FloatsMade packed_call(const PackedLinear& map, FloatsGiven input, FloatsGiven o
   return nb::borrow(out);
 }
 
+FloatsMade sigmoid_call(FloatsGiven input, const ContextValue* context) {
+  const Borrowed<const float> x(input, {"sigmoid", "input"});
+  Context* const used = context_of(context);
+  return to_numpy(without_gil([&] { return sigmoid(x.view(), used); }));
+}
+
 constexpr const char* kLinearDoc =
     R"((…, in) · kernel (in, out) + bias (out), as every projection of a layer computes it.
 
@@ -86,6 +92,14 @@ output_gradient has the shape of linear()'s result.
 >>> g = headwise.linear_backward(x, kernel, numpy.ones((2, 3, 5), numpy.float32))
 >>> g.input.shape, g.kernel.shape, g.bias.shape
 ((2, 3, 4), (4, 5), (5,))
+)";
+
+constexpr const char* kSigmoidDoc =
+    R"(1/(1 + e⁻ˣ) of every number, as the gate of a layer computes it.
+
+>>> import headwise, numpy
+>>> headwise.sigmoid(numpy.zeros(2, numpy.float32))
+array([0.5, 0.5], dtype=float32)
 )";
 
 constexpr const char* kPackedDoc =
@@ -116,6 +130,7 @@ void bind_linear(nb::module_& module) {
       .def_prop_ro("bias", array(&LinearGradientsValue::bias));
   module.def("linear_backward", &linear_backward_call, arg("input"), arg("kernel"),
              arg("output_gradient"), nb::kw_only(), none("context"), kBackwardDoc);
+  module.def("sigmoid", &sigmoid_call, arg("input"), nb::kw_only(), none("context"), kSigmoidDoc);
   nb::class_<PackedLinear>(module, "PackedLinear", kPackedDoc)
       .def(
           "__init__",

@@ -79,3 +79,18 @@ def test_what_cannot_be(normal, change, error, text):
     arguments = {"input": normal(2, 4), "kernel": normal(4, 5), "output_gradient": normal(2, 5), **change}
     with pytest.raises(error, match=r"\[linear_backward\] " + text):
         hw.linear_backward(**arguments)
+
+
+def test_sigmoid_is_the_gate_s(normal):
+    config = hw.AttentionConfig(num_heads=2, key_dim=4, query_features=8, use_gate=True)
+    w = hw.AttentionWeights.glorot(config, seed=3)
+    x = normal(2, 5, 8)
+    z = hw.linear(x, w["gate/kernel"], w["gate/bias"])
+    gate = hw.sigmoid(z)
+    assert_close(gate, 1 / (1 + np.exp(-z.astype(np.float64))))
+    q, k, v = (hw.linear(x, w[f"{name}/kernel"], w[f"{name}/bias"]).reshape(2, 5, 2, 4)
+               for name in ("query", "key", "value"))
+    gated = hw.attention(q, k, v).output.reshape(2, 5, 8) * gate
+    output = hw.linear(gated, w["attention_output/kernel"], w["attention_output/bias"])
+    assert same_bits(output, hw.MultiHeadAttention(config, w).forward(x).output)
+    assert same_bits(hw.sigmoid(np.asfortranarray(z), context=hw.Context(threads=2)), gate)
