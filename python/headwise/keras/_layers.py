@@ -11,7 +11,7 @@ from keras.src.backend import get_keras_mask, set_keras_mask
 
 from headwise.keras import _masks, _ops
 from headwise.keras._axes import Axes
-from headwise.keras._projection import Projection
+from headwise.keras._projection import take_over
 
 
 class _Attention:
@@ -30,8 +30,8 @@ class _Attention:
     def build(self, query_shape: Any, value_shape: Any, key_shape: Any = None) -> None:
         super().build(query_shape, value_shape, key_shape)
         for layer in self._flatten_layers(include_self=False, recursive=False):
-            if type(layer) is EinsumDense:
-                Projection.take_over(layer)
+            if isinstance(layer, EinsumDense):
+                take_over(layer)
 
     def call(
         self,

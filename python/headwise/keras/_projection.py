@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from typing import Any
 
@@ -12,55 +13,54 @@ from keras.layers import EinsumDense
 from headwise.keras import _ops
 
 
-class Projection(EinsumDense):
-    """An EinsumDense that contracts the last axes of its input, computed by `headwise.linear`.
+def take_over(dense: EinsumDense) -> None:
+    """Lets `headwise.linear` compute a layer that contracts the last axes of its input.
 
-    Everything else is EinsumDense's own: variables, constraints, LoRA (whose kernel is the sum of both), and the
-    quantised modes, which Keras computes by another method than call().
+    All else stays EinsumDense's own: variables, constraints, regularisers, LoRA (whose kernel is a sum), and the
+    quantised modes, which Keras computes by another method than call(). A subclass would lose the last: Keras
+    quantises no subclasses.
 
-    >>> import keras, numpy
+    >>> import numpy
     >>> dense = EinsumDense("abc,cde->abde", output_shape=(None, 2, 3), bias_axes="de")
     >>> dense.build((None, 5, 4))
-    >>> Projection.take_over(dense)
-    >>> dense(numpy.ones((1, 5, 4), "float32")).shape
+    >>> take_over(dense)
+    >>> tuple(dense(numpy.ones((1, 5, 4), "float32")).shape)
     (1, 5, 2, 3)
     """
+    dense.call = functools.partial(_project, dense)
+    dense.supports_masking = True  # the attention layer looks after masks; no warning that one is lost here
 
-    @classmethod
-    def take_over(cls, dense: EinsumDense) -> None:
-        """Makes a Projection of what Keras built. Its variables, already made and tracked, stay where they are."""
-        object.__setattr__(dense, "__class__", cls)
 
-    def call(self, inputs: Any, training: bool | None = None) -> Any:
-        if not _ops.computes(self.compute_dtype):
-            return super().call(inputs, training=training)
-        kernel, width = self.kernel, self._contracted_axes()
-        self._check_features(inputs.shape, kernel.shape[:width])
-        rows = ops.shape(inputs)[:-width]
-        features, outputs = math.prod(kernel.shape[:width]), math.prod(kernel.shape[width:])
-        y = _ops.linear(
-            inputs if width == 1 else ops.reshape(inputs, (*rows, features)),
-            ops.reshape(kernel, (features, outputs)),
-            None if self.bias is None else ops.reshape(self.bias, (outputs,)),
-            self.compute_dtype,
+def _project(dense: EinsumDense, inputs: Any, training: bool | None = None) -> Any:
+    if not _ops.computes(dense.compute_dtype):
+        return EinsumDense.call(dense, inputs, training=training)
+    kernel, axes = dense.kernel, _contracted_axes(dense.equation)
+    contracted, made = tuple(kernel.shape[:axes]), tuple(kernel.shape[axes:])
+    _check_features(dense.name, inputs.shape, contracted)
+    rows = ops.shape(inputs)[:-axes]
+    features, outputs = math.prod(contracted), math.prod(made)
+    y = _ops.linear(
+        inputs if axes == 1 else ops.reshape(inputs, (*rows, features)),
+        ops.reshape(kernel, (features, outputs)),
+        None if dense.bias is None else ops.reshape(dense.bias, (outputs,)),
+        dense.compute_dtype,
+    )
+    y = ops.reshape(y, (*rows, *made))
+    if dense.activation is keras.activations.sigmoid:
+        return _ops.sigmoid(y, dense.compute_dtype)
+    return dense.activation(y)
+
+
+@functools.cache
+def _contracted_axes(equation: str) -> int:
+    inputs, kernel = equation.split("->")[0].split(",")
+    return sum(letter in kernel for letter in inputs)
+
+
+def _check_features(name: str, shape: tuple, expected: tuple) -> None:
+    given = tuple(shape[-len(expected) :])
+    if any(g is not None and g != e for g, e in zip(given, expected, strict=True)):
+        raise ValueError(
+            f"The projection {name!r} was built for inputs whose last axes are {expected}. "
+            f"Received: inputs.shape={tuple(shape)}"
         )
-        y = ops.reshape(y, (*rows, *kernel.shape[width:]))
-        if self.activation is keras.activations.sigmoid:
-            return _ops.sigmoid(y, self.compute_dtype)
-        return self.activation(y)
-
-    def quantize(self, mode: Any = None, type_check: bool = True, config: Any = None) -> None:
-        # Keras refuses subclasses, because it cannot know what they compute. This one computes the same.
-        super().quantize(mode, type_check=False, config=config)
-
-    def _contracted_axes(self) -> int:
-        inputs, kernel = self.equation.split("->")[0].split(",")
-        return sum(letter in kernel for letter in inputs)
-
-    def _check_features(self, shape: tuple, expected: tuple) -> None:
-        given = tuple(shape[-len(expected) :])
-        if any(g is not None and g != e for g, e in zip(given, expected, strict=True)):
-            raise ValueError(
-                f"The projection {self.name!r} was built for inputs whose last axes are {tuple(expected)}. "
-                f"Received: inputs.shape={tuple(shape)}"
-            )
