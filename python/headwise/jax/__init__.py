@@ -11,7 +11,8 @@
 """
 
 from headwise.jax._ffi import set_threads
+from headwise.jax._flax import attention_fn
 from headwise.jax._functions import attention, dot_product_attention
 from headwise.jax._linear import linear
 
-__all__ = ["attention", "dot_product_attention", "linear", "set_threads"]
+__all__ = ["attention", "attention_fn", "dot_product_attention", "linear", "set_threads"]
