@@ -24,6 +24,7 @@ XLA_FFI_Error* attention_handler(XLA_FFI_CallFrame* frame);
 XLA_FFI_Error* attention_backward_handler(XLA_FFI_CallFrame* frame);
 XLA_FFI_Error* linear_handler(XLA_FFI_CallFrame* frame);
 XLA_FFI_Error* linear_backward_handler(XLA_FFI_CallFrame* frame);
+XLA_FFI_Error* sigmoid_handler(XLA_FFI_CallFrame* frame);
 
 // Carries out a call; what it throws becomes XLA's kind of error, with the same message.
 template <typename Body>

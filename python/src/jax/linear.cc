@@ -1,6 +1,9 @@
-// headwise_linear and headwise_linear_backward: rows (M, in), kernel (in, out), bias (out).
+// headwise_linear and headwise_linear_backward: rows (M, in), kernel (in, out), bias (out); and
+// headwise_sigmoid of any shape.
 #include "headwise/linear.h"
 
+#include <algorithm>
+#include <cstdint>
 #include <optional>
 
 #include "handlers.h"
@@ -19,8 +22,8 @@ ffi::Error forward(Floats input, Floats kernel, ffi::RemainingArgs bias, FloatsR
     if (bias.size() > 0) b = operand(value_of(bias.get<Floats>(0)), 1, lanes);
     const bool one_map = w.shared() && (!b || b->shared());
     for_each_share(lanes, one_map && x.full(), [&](const Share& share) {
-      const PackedLinear map(w.view(share), b ? b->view(share) : ConstView());
-      map.apply(x.view(share), y.view(share), context);
+      linear(x.view(share), w.view(share), b ? b->view(share) : ConstView(), y.view(share),
+             context);
     });
   });
 }
@@ -44,15 +47,19 @@ ffi::Error backward(Floats input, Floats kernel, Floats output_gradient,
   });
 }
 
+ffi::Error gate(Floats input, FloatsResult output) {
+  return carry_out([&](Context* context) {
+    const auto count = static_cast<std::int64_t>(input.element_count());
+    const Tensor made = sigmoid(ConstView(input.typed_data(), Shape{count}), context);
+    std::copy_n(made.data(), count, output->typed_data());
+  });
+}
+
 }  // namespace
 
 XLA_FFI_Error* linear_handler(XLA_FFI_CallFrame* frame) {
-  static const auto handler = ffi::Ffi::Bind()
-                                  .Arg<Floats>()
-                                  .Arg<Floats>()
-                                  .RemainingArgs()
-                                  .Ret<Floats>()
-                                  .To(forward);
+  static const auto handler =
+      ffi::Ffi::Bind().Arg<Floats>().Arg<Floats>().RemainingArgs().Ret<Floats>().To(forward);
   return handler->Call(frame);
 }
 
@@ -65,6 +72,11 @@ XLA_FFI_Error* linear_backward_handler(XLA_FFI_CallFrame* frame) {
                                   .Ret<Floats>()
                                   .Ret<Floats>()
                                   .To(backward);
+  return handler->Call(frame);
+}
+
+XLA_FFI_Error* sigmoid_handler(XLA_FFI_CallFrame* frame) {
+  static const auto handler = ffi::Ffi::Bind().Arg<Floats>().Ret<Floats>().To(gate);
   return handler->Call(frame);
 }
 

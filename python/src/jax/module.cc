@@ -18,7 +18,8 @@ nb::dict handlers() {
        {std::pair{"headwise_attention", &attention_handler},
         std::pair{"headwise_attention_backward", &attention_backward_handler},
         std::pair{"headwise_linear", &linear_handler},
-        std::pair{"headwise_linear_backward", &linear_backward_handler}}) {
+        std::pair{"headwise_linear_backward", &linear_backward_handler},
+        std::pair{"headwise_sigmoid", &sigmoid_handler}}) {
     handlers[name] = nb::capsule(reinterpret_cast<void*>(handler));
   }
   return handlers;
@@ -27,7 +28,8 @@ nb::dict handlers() {
 }  // namespace
 
 NB_MODULE(_handlers, module) {
-  module.doc() = "Handlers of XLA's foreign function interface. headwise.jax has everything to use.";
+  module.doc() =
+      "Handlers of XLA's foreign function interface. headwise.jax has everything to use.";
   module.def("handlers", &handlers, "From names to functions, as capsules.");
   module.def("set_threads", &set_threads, nb::arg("threads"));
   module.def("threads", &threads);
