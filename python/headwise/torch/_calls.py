@@ -10,14 +10,18 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, get_num_threads, is_grad_enabled
+from torch._C import _get_tracing_state, _len_torch_dispatch_stack
+from torch._C._functorch import peek_interpreter_stack
 from torch.autograd import forward_ad
+from torch.compiler import is_compiling
 
 import headwise
 
 # Of fewer bits than float32: made float32 without loss, and rounded once at the end.
 NARROW = (torch.bfloat16, torch.float16)
 _PLAIN = (Tensor, torch.nn.Parameter)
+_FLOAT32 = torch.float32
 
 
 class _Contexts(threading.local):
@@ -30,33 +34,31 @@ _contexts = _Contexts()
 
 def context() -> headwise.Context:
     """This thread's, with as many threads as torch itself would use: torch.set_num_threads counts here, too."""
-    threads = torch.get_num_threads()
+    threads = get_num_threads()
     if _contexts.threads != threads:
         _contexts.context, _contexts.threads = headwise.Context(threads), threads
     return _contexts.context
 
 
-def is_watched(tensors: Sequence[Tensor | None]) -> bool:
-    """Whether somebody wants to see operators: autograd, a compiler, a tracer, vmap.
-
-    If not, the library may be called with no operator in between, which would cost more than all else
-    that a call adds.
-    """
-    if (
-        torch.compiler.is_compiling()
-        or torch._C._len_torch_dispatch_stack() > 0
-        or torch._C._functorch.peek_interpreter_stack() is not None
-        or torch._C._get_tracing_state() is not None
+def is_traced() -> bool:
+    """Whether somebody wants to see operators: a compiler, a tracer, vmap."""
+    return (
+        is_compiling()
+        or _len_torch_dispatch_stack() > 0
+        or peek_interpreter_stack() is not None
+        or _get_tracing_state() is not None
         or forward_ad._current_level >= 0
-    ):
-        return True
-    recording = torch.is_grad_enabled()
-    for tensor in tensors:
-        if tensor is not None and (
-            type(tensor) not in _PLAIN or not tensor.is_cpu or (recording and tensor.requires_grad)
-        ):
-            return True
-    return False
+    )
+
+
+def is_plain(tensor: Tensor) -> bool:
+    """Whether the library can look at it as it is, unknown to autograd."""
+    return (
+        tensor.dtype is _FLOAT32
+        and type(tensor) in _PLAIN
+        and tensor.is_cpu
+        and not (tensor.requires_grad and is_grad_enabled())
+    )
 
 
 @dataclass
@@ -78,6 +80,10 @@ class Masks:
         else:
             self.bias.append(mask.float())
 
+    def is_plain(self) -> bool:
+        return self is NO_MASKS or (
+            all(map(is_plain, self.bias)) and all(type(keep) is Tensor for keep in self.keep))
+
     def options(self) -> dict[str, Any]:
         """Arguments of headwise.attention and headwise.MultiHeadAttention.forward."""
         if not (self.keep or self.bias or self.causal):
@@ -91,16 +97,21 @@ class Masks:
         }
 
 
+NO_MASKS = Masks()
+
+
+def refuse_forward_mode(tensors: Sequence[Tensor | None]) -> None:
+    """NotImplementedError for tangents, which operators of torch.library would silently drop."""
+    if is_compiling() or forward_ad._current_level < 0:
+        return
+    for tensor in tensors:
+        if tensor is not None and forward_ad.unpack_dual(tensor).tangent is not None:
+            raise NotImplementedError("headwise.torch has no forward-mode derivatives; use torch.autograd.grad")
+
+
 def expected(function: str, argument: str, wanted: str, got: object) -> str:
     """The text of every error, as the library itself has it."""
     return f"[{function}] {argument}: expected {wanted}, got {got}"
-
-
-def is_plain_float32(tensors: Sequence[Tensor | None]) -> bool:
-    """Whether nothing needs to be converted."""
-    return not torch.is_autocast_enabled("cpu") and all(
-        tensor is None or tensor.dtype is torch.float32 for tensor in tensors
-    )
 
 
 def common_dtype(function: str, tensors: dict[str, Tensor | None]) -> torch.dtype:

@@ -41,13 +41,13 @@ def direct_attention(
 
 
 @torch.library.custom_op("headwise::linear", mutates_args=(), device_types="cpu")
-def linear(input: Tensor, weight: Tensor, bias: Optional[Tensor] = None) -> Tensor:
+def linear(input: Tensor, weight: Tensor, bias: Optional[Tensor]) -> Tensor:
     """input (…,in) · weight (out,in)ᵀ + bias (out)."""
     return torch.from_numpy(headwise.linear(input, weight.t(), bias, context=context()))
 
 
 @linear.register_fake
-def _(input, weight, bias=None):
+def _(input, weight, bias):
     return input.new_empty(*input.shape[:-1], weight.shape[0])
 
 
@@ -73,7 +73,7 @@ def _differentiate_linear(ctx, output_gradient):
     input, weight = ctx.saved_tensors
     wants_input, wants_weight, wants_bias = ctx.needs_input_grad
     if not (wants_weight or wants_bias):  # frozen: the same numbers for a part of the work
-        return linear(output_gradient, weight.t()), None, None
+        return linear(output_gradient, weight.t(), None), None, None
     gradients = linear_backward(input, weight, output_gradient)
     return tuple(g if wanted else None for g, wanted in zip(gradients, ctx.needs_input_grad, strict=True))
 

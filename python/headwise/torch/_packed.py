@@ -3,75 +3,96 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Generic, TypeVar
+from typing import NamedTuple, TypeVar
 
+import numpy
 import torch
-from torch import Tensor
+from torch import Tensor, is_grad_enabled
 
 Packed = TypeVar("Packed")
 
-_SAMPLES = 16  # along each axis of a parameter
+# Neighbours among a parameter's numbers, looked at in every call: few, since they are not in the cache then.
+_SAMPLE = 16
 
 
-def _sample(parameter: Tensor) -> Tensor:
-    """A view of some of its numbers."""
-    return parameter.detach()[tuple(slice(None, None, max(1, n // _SAMPLES)) for n in parameter.shape)]
+class _Seen(NamedTuple):
+    """A parameter as it was."""
+
+    tensor: Tensor
+    version: int  # how often it was changed, as torch counts
+    address: int
+    # torch does not count changes through tensor.data or numpy, as some moving averages and initialisers
+    # make them; those change all numbers, so that a few show it.
+    sample: numpy.ndarray
+    numbers: bytes
+
+    @staticmethod
+    def now(tensor: Tensor) -> _Seen:
+        array = tensor.detach().numpy()
+        while array.ndim > 1:  # the middle row
+            array = array[len(array) // 2]
+        sample = array[:_SAMPLE]
+        return _Seen(tensor, tensor._version, tensor.data_ptr(), sample, sample.tobytes())
 
 
-class _Seen:
-    """A parameter as it was: which tensor, at which address, changed how often."""
-
-    __slots__ = ("address", "numbers", "sample", "tensor", "version")
-
-    def __init__(self, tensor: Tensor) -> None:
-        self.tensor = tensor
-        self.address = tensor.data_ptr()
-        self.version = tensor._version
-        self.sample = _sample(tensor)
-        self.numbers = self.sample.clone()
-
-    def is_still(self, tensor: Tensor) -> bool:
-        # torch does not count changes through tensor.data or numpy, as some moving averages and
-        # initialisers make them; those change all numbers, so that a few show it.
-        return (
-            self.tensor is tensor
-            and self.version == tensor._version
-            and self.address == tensor.data_ptr()
-            and torch.equal(self.sample, self.numbers)
-        )
+def _can_keep(parameter: Tensor) -> bool:
+    # Tensors of inference mode do not count their changes.
+    return (
+        type(parameter) in (Tensor, torch.nn.Parameter)
+        and parameter.dtype is torch.float32
+        and parameter.is_cpu
+        and not parameter.is_inference()
+    )
 
 
-class PackedCache(Generic[Packed]):
-    """Holds what `build` made from parameters until one of them changes. Copies and pickles as empty."""
+class PackedCache:
+    """Holds what was made from parameters until one of them changes. Copies and pickles as empty.
+
+    A layer asks it in every call, when the processor's caches hold weights: hence no helpers in get().
+    """
 
     def __init__(self) -> None:
-        self._kept: tuple[list[_Seen], Packed] | None = None  # one attribute: threads see both or neither
+        # One attribute, so that threads see all of it or nothing.
+        self._kept: tuple[list[int], list[_Seen], object] | None = None
 
-    def get(self, parameters: tuple[Tensor, ...], build: Callable[[], Packed]) -> Packed:
-        if self._kept is not None:
-            seen, packed = self._kept
-            if len(seen) == len(parameters) and all(map(_Seen.is_still, seen, parameters)):
-                return packed
-        seen = [_Seen(parameter) for parameter in parameters]  # before: a change meanwhile must show
-        packed = build()
-        self._kept = seen, packed
+    def get(self, parameters: list[Tensor | None], build: Callable[[], Packed]) -> Packed | None:
+        """What build makes, now or before; None if the parameters are not plain float32 on the CPU."""
+        if self._kept is None:
+            return self._make(parameters, build)
+        ids, seen, packed = self._kept
+        if ids != [*map(id, parameters)]:
+            return self._make(parameters, build)
+        for tensor, version, address, sample, numbers in seen:
+            if tensor._version != version or tensor.data_ptr() != address or sample.tobytes() != numbers:
+                return self._make(parameters, build)
         return packed
 
-    def __reduce__(self):
+    def _make(self, parameters: list[Tensor | None], build: Callable[[], Packed]) -> Packed | None:
+        present = [parameter for parameter in parameters if parameter is not None]
+        if not all(map(_can_keep, present)):
+            return None
+        seen = [*map(_Seen.now, present)]  # before build: a change meanwhile must show
+        packed = build()
+        self._kept = [*map(id, parameters)], seen, packed
+        return packed
+
+    def __reduce__(self) -> tuple[type, tuple[()]]:
         return PackedCache, ()
 
 
 class Packs:
     """Of a module: keeps its parameters packed while in evaluation mode. train() and eval() forget them."""
 
-    def packed(self, parameters: tuple[Tensor | None, ...], build: Callable[[], Packed]) -> Packed:
-        # Made when needed: swap() turns modules into ours that were made by torch.
-        cache: PackedCache[Any] = self.__dict__.setdefault("_packed_cache", PackedCache())
-        return cache.get(tuple(p for p in parameters if p is not None), build)
-
-    def may_pack(self, parameters: tuple[Tensor | None, ...]) -> bool:
-        # Tensors of inference mode do not count their changes.
-        return not self.training and not any(p is not None and p.is_inference() for p in parameters)
+    def packed(self, parameters: list[Tensor | None], build: Callable[[], Packed]) -> Packed | None:
+        """As PackedCache.get; None also in training mode, and if autograd records the parameters."""
+        if self.training:
+            return None
+        if is_grad_enabled() and any(p is not None and p.requires_grad for p in parameters):
+            return None
+        cache = self.__dict__.get("_packed_cache")
+        if cache is None:  # made when needed: swap() turns modules into ours that were made by torch
+            cache = self.__dict__["_packed_cache"] = PackedCache()
+        return cache.get(parameters, build)
 
     def forget_packed(self) -> None:
         self.__dict__.pop("_packed_cache", None)

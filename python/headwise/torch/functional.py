@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from headwise.torch import _operators
-from headwise.torch._calls import Masks, check_mask, common_dtype, expected, is_watched
+from headwise.torch._calls import Masks, check_mask, common_dtype, expected, is_plain, is_traced, refuse_forward_mode
 
 _NAME = "scaled_dot_product_attention"
 
@@ -18,13 +18,22 @@ def attend(
     """Heads (B,T,H,d) of float32 → output (B,T,H,dv) and weights, by the operator or directly."""
     # Drawn from torch's generator, so that torch.manual_seed decides what is dropped.
     seed = torch.randint(2**62, (), device=query.device) if dropout > 0 else None
-    if is_watched((query, key, value, *masks.keep, *masks.bias)):
+    direct = not is_traced() and all(map(is_plain, (query, key, value))) and masks.is_plain()
+    if not direct:
+        refuse_forward_mode((query, key, value, *masks.bias))
         output, _, _, matrix = torch.ops.headwise.attention(
             query, key, value, masks.keep, masks.bias, seed, dropout, masks.causal, scale, softcap, tail, weights)
     else:
         options = _operators.attention_options(masks, seed, dropout, scale, softcap, tail)
         output, _, matrix = _operators.direct_attention(query, key, value, weights, options)
     return output, None if weights == _operators.NO_WEIGHTS else matrix
+
+
+def project(input: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
+    """input (…,in) · weight (out,in)ᵀ + bias (out), in float32."""
+    refuse_forward_mode((input, weight, bias))
+    bias = None if bias is None else bias.float()
+    return torch.ops.headwise.linear(input.float(), weight.float(), bias)
 
 
 def scaled_dot_product_attention(

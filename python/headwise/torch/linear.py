@@ -6,9 +6,9 @@ import torch
 from torch import Tensor, nn
 
 import headwise
-from headwise.torch import _operators  # noqa: F401  torch.ops.headwise
-from headwise.torch._calls import common_dtype, context, expected, is_plain_float32, is_watched
+from headwise.torch._calls import common_dtype, context, expected, is_plain, is_traced
 from headwise.torch._packed import Packs
+from headwise.torch.functional import project
 
 
 class Linear(Packs, nn.Linear):
@@ -26,10 +26,9 @@ class Linear(Packs, nn.Linear):
             raise RuntimeError(expected("Linear", "input", f"a last axis of {self.in_features}",
                                         f"shape {tuple(input.shape)}"))
         weight, bias = self.weight, self.bias
-        tensors = (input, weight, bias)
-        if not is_watched(tensors) and is_plain_float32(tensors) and self.may_pack((weight, bias)):
-            packed = self.packed((weight, bias), lambda: headwise.PackedLinear(weight.t(), bias))
-            return torch.from_numpy(packed(input, context=context()))
+        if not is_traced() and is_plain(input):
+            packed = self.packed([weight, bias], lambda: headwise.PackedLinear(weight.t(), bias))
+            if packed is not None:
+                return torch.from_numpy(packed(input, context=context()))
         dtype = common_dtype("Linear", {"input": input, "weight": weight, "bias": bias})
-        bias = None if bias is None else bias.float()
-        return torch.ops.headwise.linear(input.float(), weight.float(), bias).to(dtype)
+        return project(input, weight, bias).to(dtype)
