@@ -12,13 +12,13 @@ Array = np.ndarray
 
 
 def seed_of(words: Array) -> int:
-    """One number of the two that a Keras seed generator draws.
+    """One number, of 63 bits, of the two that a Keras seed generator draws.
 
     >>> seed_of(np.array([1, 2], "uint32")) == (1 << 32) + 2
     True
     """
-    high, low = (int(word) & 0xFFFFFFFF for word in words)
-    return high << 32 | low
+    high, low = (int(word) for word in words)
+    return (high & 0x7FFFFFFF) << 32 | (low & 0xFFFFFFFF)
 
 
 def forward(q: Array, k: Array, v: Array, keep: Array | None, seed: Array | None, options: Any) -> tuple[Array, ...]:
