@@ -12,6 +12,9 @@ namespace headwise {
 // (…, in) · kernel (in, out) + bias (out): a new tensor (…, out). No bias: leave it out.
 Tensor linear(const ConstView& input, const ConstView& kernel, const ConstView& bias = {},
               Context* context = nullptr);
+// Into the caller's buffer, any strides.
+void linear(const ConstView& input, const ConstView& kernel, const ConstView& bias,
+            const MutableView& output, Context* context = nullptr);
 
 // The same map with its kernel packed once, for many calls. Immutable: any number of threads may
 // use it at the same time.

@@ -27,23 +27,6 @@ void check_shapes(const ConstView& input, const ConstView& kernel,
   }
 }
 
-// Views of rank ≤ 3, in order, that make up one of any rank: the strides of more leading axes need
-// not follow one pattern.
-template <typename T>
-void add_pieces(const TensorView<T>& view, std::vector<ops::Rows<T>>& pieces) {
-  if (view.rank() <= 3) {
-    pieces.push_back(ops::rows_of(view));
-    return;
-  }
-  for (std::int64_t i = 0; i < view.extent(0); ++i) add_pieces(view.at(0, i), pieces);
-}
-template <typename T>
-std::vector<ops::Rows<T>> pieces_of(const TensorView<T>& view) {
-  std::vector<ops::Rows<T>> pieces;
-  add_pieces(view, pieces);
-  return pieces;
-}
-
 }  // namespace
 
 LinearGradients linear_backward(const ConstView& input, const ConstView& kernel,
@@ -55,9 +38,9 @@ LinearGradients linear_backward(const ConstView& input, const ConstView& kernel,
   runtime::Lease lease(kFunction, context);
   LinearGradients gradients{lease.zeros(input.shape()), lease.zeros(kernel.shape()),
                             lease.zeros({outputs})};
-  const auto x = pieces_of(input);
-  const auto dy = pieces_of(output_gradient);
-  const auto dx = pieces_of(gradients.input.view());
+  const auto x = ops::pieces_of(input);
+  const auto dy = ops::pieces_of(output_gradient);
+  const auto dx = ops::pieces_of(gradients.input.view());
   std::vector<ops::RowPair> pairs(x.size());
   for (std::size_t i = 0; i < x.size(); ++i) pairs[i] = {x[i], dy[i]};
   runtime::ScratchPlan scratch;

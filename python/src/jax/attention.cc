@@ -25,8 +25,8 @@ struct Sizes {
 // Operands that a call may have or not, and the options that are attributes.
 class Choices {
  public:
-  Choices(const ffi::RemainingArgs& operands, const ffi::Dictionary& attributes,
-          const Lanes& lanes, const Sizes& sizes)
+  Choices(const ffi::RemainingArgs& operands, const ffi::Dictionary& attributes, const Lanes& lanes,
+          const Sizes& sizes)
       : attributes_(attributes), lanes_(&lanes), sizes_(sizes) {
     take<ffi::F32>(operands, "has_bias", 4, bias_);
     take<ffi::PRED>(operands, "has_mask", 4, mask_);

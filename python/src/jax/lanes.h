@@ -18,8 +18,7 @@ using Dimensions = ::xla::ffi::Span<const std::int64_t>;
 // The mapped axes of a call, from a result whose own rank is known.
 class Lanes {
  public:
-  Lanes(Dimensions result, int rank)
-      : extents_(result.begin(), result.end() - rank) {
+  Lanes(Dimensions result, int rank) : extents_(result.begin(), result.end() - rank) {
     for (const std::int64_t extent : extents_) count_ *= extent;
   }
   [[nodiscard]] std::int64_t count() const { return count_; }
