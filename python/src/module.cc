@@ -24,8 +24,11 @@ NB_MODULE(_core, module) {
   bind_attention(module);
   bind_layer(module);
   bind_linear(module);
-  bind_machine(module);
   bind_presets(module);
   bind_transforms(module);
+  bind_layouts(module);
+  bind_machine(module);
+  bind_cost(module);
+  bind_spectra(module);
   bind_overhead(module);
 }
