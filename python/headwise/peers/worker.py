@@ -1,7 +1,4 @@
-"""The process of one framework: it sleeps on a pipe, and does what it is told.
-
-    python -m headwise.peers.worker FRAMEWORK THREADS FILE_DESCRIPTOR
-"""
+"""The process of one framework: it sleeps on a pipe, and does what it is told."""
 
 from __future__ import annotations
 
@@ -130,6 +127,7 @@ def _short(error: Exception) -> str:
 
 
 def main() -> None:
+    """Arguments: the framework, the number of threads, the pipe's file descriptor."""
     key, threads, descriptor = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
     pipe = Connection(descriptor)
     try:
@@ -144,7 +142,3 @@ def main() -> None:
         except EOFError:  # the program that started this one is gone
             return
         pipe.send(getattr(worker, order)(*arguments))
-
-
-if __name__ == "__main__":
-    main()

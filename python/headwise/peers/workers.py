@@ -32,7 +32,9 @@ class WorkerProcess:
             raise WorkerError(f"{threads} threads need as many CPUs, and there are {len(cpus)}")
         self._pipe, theirs = Pipe()
         environment = os.environ | ENVIRONMENT | load(key).environment(threads)
-        command = [sys.executable, "-m", "headwise.peers.worker", key, str(threads), str(theirs.fileno())]
+        # Not -m: what it sends has to be of headwise.peers.worker, not of its __main__.
+        program = "from headwise.peers import worker; worker.main()"
+        command = [sys.executable, "-c", program, key, str(threads), str(theirs.fileno())]
         with log.open("wb") as file:
             # The CPUs are set before the interpreter starts: libraries count them when they are loaded.
             self._process = subprocess.Popen(command, env=environment, pass_fds=[theirs.fileno()], stdout=file,

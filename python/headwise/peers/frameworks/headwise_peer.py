@@ -25,7 +25,7 @@ class HeadwisePeer(Peer):
     name = "Headwise"
     packages = ("headwise",)
     settings = ("`headwise.attention` on (B,H,T,d), `headwise.MultiHeadAttention` with its kernels packed once; "
-                "for training the layer is made, and its kernels are packed, in every step")
+                "for training every step makes the layer, which packs its kernels, and adds up the three gradients of x")
 
     def __init__(self, threads: int) -> None:
         self._context = hw.Context(threads)
@@ -73,11 +73,14 @@ class HeadwisePeer(Peer):
             layer = hw.MultiHeadAttention(config, weights)
             r = layer.forward(x, mask=mask, training=True, save_for_backward=True, out=out, context=context)
             g = layer.backward(x, None, None, r, gradient, mask=mask, training=True, context=context)
-            return r, g
+            of_input = g.query  # and of key and value, which are the same array
+            of_input += g.key
+            of_input += g.value
+            return r, of_input, g.weights
 
         def outputs(results) -> Arrays:
-            r, g = results
-            return {"output": r.output, "input": g.query, **{name: g.weights[name] for name in WEIGHTS}}
+            r, of_input, of_weights = results
+            return {"output": r.output, "input": of_input, **{name: of_weights[name] for name in WEIGHTS}}
 
         return Way("MultiHeadAttention made anew, forward, backward", run, outputs)
 

@@ -14,8 +14,8 @@ class OpenVinoPeer(Peer):
     name = "OpenVINO"
     packages = ("openvino",)
     settings = ("compiled for latency with one stream, `INFERENCE_PRECISION_HINT` f32, `INFERENCE_NUM_THREADS`; weights and "
-                "masks as constants; grouped heads by broadcasting and, for one query, as queries of one head; inputs "
-                "and outputs set once")
+                "masks as constants; grouped heads by broadcasting and, for one query, as queries of one head, also "
+                "as two products and a softmax; inputs and outputs set once")
 
     def __init__(self, threads: int) -> None:
         import openvino
@@ -47,14 +47,21 @@ class OpenVinoPeer(Peer):
             for kind, array in (("bools", mask), ("floats", np.where(mask, 0.0, -np.inf).astype(np.float32))):
                 constant = ops.constant(np.ascontiguousarray(np.broadcast_to(array, shape)))
                 yield f"SDPA, mask of {kind}", lambda q, k, v, constant=constant: self._sdpa(q, k, v, constant)
-        if row.is_grouped and row.queries == 1:
-            yield "SDPA, groups as queries", lambda q, k, v: self._as_queries(row, q, k, v)
+        if row.queries == 1:
+            yield "SDPA, groups as queries", lambda *x: self._as_queries(row, self._sdpa, *x)
+            yield "products and softmax", lambda *x: self._as_queries(row, self._products, *x)
 
     def _sdpa(self, *inputs):
         return self._ops.scaled_dot_product_attention(*inputs)
 
     def _sdpa_causal(self, *inputs):
         return self._ops.scaled_dot_product_attention(*inputs, causal=True)
+
+    def _products(self, q, k, v):
+        ops = self._ops
+        scale = ops.constant(np.float32(q.get_output_shape(0)[-1] ** -0.5))
+        scores = ops.matmul(ops.multiply(q, scale), k, False, True)
+        return ops.matmul(ops.softmax(scores, 3), v, False, False)
 
     def _broadcasting(self, row: Row, attend: Callable) -> Callable:
         """K and V for every head of a group."""
@@ -69,10 +76,11 @@ class OpenVinoPeer(Peer):
 
         return lambda q, k, v: attend(q, repeated(k), repeated(v))
 
-    def _as_queries(self, row: Row, q, k, v):
+    def _as_queries(self, row: Row, attend: Callable, q, k, v):
+        """All heads of a group as queries of one head."""
         ops = self._ops
         folded = ops.reshape(q, ops.constant([row.batch, row.kv_heads, -1, row.size]), False)
-        return ops.reshape(self._sdpa(folded, k, v), ops.constant([row.batch, row.heads, 1, row.size]), False)
+        return ops.reshape(attend(folded, k, v), ops.constant([row.batch, row.heads, 1, row.size]), False)
 
     def _attention(self, row: Row, arrays: Arrays, attend: Callable):
         names = ("query", "key", "value")

@@ -67,9 +67,14 @@ class TorchPeer(Peer):
             floats = self._torch.where(booleans, 0.0, float("-inf"))
             yield "SDPA, bool mask", lambda q, k, v: sdpa(q, k, v, attn_mask=booleans)
             yield "SDPA, float mask", lambda q, k, v: sdpa(q, k, v, attn_mask=floats)
-        if grouped and row.queries == 1:
+        if row.queries == 1 and not row.is_layer:
             groups = (row.batch, row.kv_heads, -1, row.size)  # heads of a group as queries of one head
             yield "SDPA, groups as queries", lambda q, k, v: sdpa(q.view(groups), k, v).view(q.shape)
+            yield "products and softmax", lambda q, k, v: self._products(q.view(groups), k, v).view(q.shape)
+
+    @staticmethod
+    def _products(q, k, v):
+        return ((q * q.shape[-1] ** -0.5) @ k.transpose(-2, -1)).softmax(-1) @ v
 
     def _flex(self, row: Row) -> Callable:
         from torch.nn.attention.flex_attention import create_block_mask, flex_attention
