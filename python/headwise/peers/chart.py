@@ -15,7 +15,7 @@ from headwise.peers.table import by_row, fastest_peer, short_time
 MARGIN = 36.0
 LABEL = 400.0  # text left of the first panel
 PANEL = 470.0
-GAP = 40.0
+GAP = 76.0
 TOP = 150.0
 ROW = 20.0
 GROUP = 36.0

@@ -69,17 +69,20 @@ class Quiet:
 
     def __init__(self, measurements: Iterable[Measurement]) -> None:
         calm: dict[int, list[float]] = {}
+        waited: dict[tuple[str, int], list[float]] = {}
         for m in measurements:
             calm.setdefault(m.threads, []).extend(s.calm for s in m.samples.values())
+            waited.setdefault((m.framework, m.threads), []).extend(s.waited for s in m.samples.values())
         self._calmest = {threads: quantile(values, 0.9) for threads, values in calm.items() if values}
+        self._usual = {place: min(values) for place, values in waited.items() if values}
 
     def samples(self, m: Measurement) -> tuple[dict[int, Sample], bool]:
         """By round; all of them and True, if there is no quiet one."""
         if not m.samples:
             return {}, False
-        usual = min(s.waited for s in m.samples.values())
-        quiet = {n: s for n, s in m.samples.items()
-                 if s.calm >= CALM * self._calmest[m.threads] and s.waited <= usual + WAITED and s.stray <= STRAY}
+        calm = CALM * self._calmest[m.threads]
+        waited = WAITED + self._usual[m.framework, m.threads]
+        quiet = {n: s for n, s in m.samples.items() if s.calm >= calm and s.waited <= waited and s.stray <= STRAY}
         return (quiet, False) if quiet else (dict(m.samples), True)
 
 

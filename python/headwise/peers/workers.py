@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import pathlib
+import signal
 import subprocess
 import sys
 import time
@@ -63,7 +64,12 @@ class WorkerProcess:
 
     def _last_words(self) -> str:
         lines = self._log.read_text(errors="replace").strip().splitlines()
-        return f"its process ended: {lines[-1] if lines else 'without a word'}"[:200]
+        try:
+            code = self._process.wait(1.0)
+        except subprocess.TimeoutExpired:
+            return "its process closed the pipe"
+        how = signal.strsignal(-code) if code < 0 else f"exit code {code}"
+        return f"its process ended ({how}){': ' + lines[-1] if lines else ''}"[:200]
 
     def cpu_seconds(self) -> float:
         return cpu_and_waiting_seconds(self._process.pid)[0]

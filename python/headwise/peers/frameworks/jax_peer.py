@@ -19,8 +19,8 @@ class JaxPeer(Peer):
     name = "JAX/Flax"
     packages = ("jax", "jaxlib", "flax")
     settings = ("`jax.jit` of `jax.nn.dot_product_attention` with its own flags for causal, lengths and windows (and a "
-                "dense mask), on (B,T,H,d); layers by hand with `jnp.einsum`, and `flax.nnx.MultiHeadAttention`; "
-                "XLA's threads follow the CPUs of the process")
+                "dense mask), on (B,T,H,d), and of two products and a softmax on (B,H,T,d); layers by hand "
+                "with `@`, and `flax.nnx.MultiHeadAttention`; XLA's threads follow the CPUs of the process")
 
     def __init__(self, threads: int) -> None:
         import jax
@@ -31,6 +31,8 @@ class JaxPeer(Peer):
         make = self._layer_way if row.is_layer else self._attention_way
         for name, attend in self._attentions(row, arrays):
             yield make(row, arrays, name, attend)
+        if not row.is_layer:
+            yield self._products_way(row, arrays)
         if row.is_layer and not row.training and not row.is_grouped:
             yield self._flax_way(row, arrays)
 
@@ -72,19 +74,38 @@ class JaxPeer(Peer):
 
     def _attention_way(self, row: Row, arrays: Arrays, name: str, attend: Callable) -> Way:
         names = ("query", "key", "value")
-        given = [self._jax.device_put(sequence_first(arrays[n])) for n in names]
+        given = {n: self._jax.device_put(sequence_first(array)) for n, array in arrays.items() if n != "bias"}
+        return self._differentiable_way(row, name, attend, given, names, lambda _, array: array.swapaxes(1, 2))
 
-        def shape(_, array: np.ndarray) -> np.ndarray:
-            return array.swapaxes(1, 2)
+    def _products_way(self, row: Row, arrays: Arrays) -> Way:
+        """Two products and a softmax on (B,H,T,d): rows of a head lie together."""
+        jax, jnp = self._jax, self._jax.numpy
+        groups = (row.batch, row.kv_heads, row.heads // row.kv_heads, row.queries, row.size)
+        bias = jax.device_put(arrays["bias"].reshape(1, *groups[1:3], row.queries, row.keys)) if row.bias else 0.0
+        mask = dense_mask(row)
+        attended = None if mask is None else jax.device_put(mask[:, :, None])
 
+        def attend(q, k, v):
+            scaled = q.reshape(groups) * row.size**-0.5
+            scores = jnp.einsum("bhgtd,bhsd->bhgts", scaled, k) + bias
+            weights = jax.nn.softmax(scores, where=attended)
+            return jnp.einsum("bhgts,bhsd->bhgtd", weights, v).reshape(q.shape)
+
+        given = {n: jax.device_put(array) for n, array in arrays.items() if n != "bias"}
+        names = ("query", "key", "value")
+        return self._differentiable_way(row, "products and softmax", attend, given, names, lambda _, array: array)
+
+    def _differentiable_way(self, row: Row, name: str, function: Callable, given: dict, names: tuple[str, ...],
+                            shape: Callable) -> Way:
+        inputs = [given[n] for n in names]
         if not row.training:
-            return self._way(name, lambda *x: (attend(*x),), given, ("output",), shape)
-        gradient = self._jax.device_put(sequence_first(arrays["output_gradient"]))
-        return self._way(name, self._with_gradients(attend), [gradient, *given], ("output", *names), shape)
+            return self._way(name, lambda *x: (function(*x),), inputs, ("output",), shape)
+        return self._way(name, self._with_gradients(function), [given["output_gradient"], *inputs],
+                         ("output", *names), shape)
 
     def _layer_way(self, row: Row, arrays: Arrays, name: str, attend: Callable) -> Way:
         names = ("input", *WEIGHTS)
-        given = [self._jax.device_put(arrays[n]) for n in names]
+        given = {n: self._jax.device_put(array) for n, array in arrays.items()}
 
         def project(x, kernel, bias):
             return (x @ kernel + bias).reshape(row.batch, row.queries, -1, row.size)
@@ -93,14 +114,7 @@ class JaxPeer(Peer):
             heads = attend(project(x, q_kernel, q_bias), project(x, k_kernel, k_bias), project(x, v_kernel, v_bias))
             return heads.reshape(row.batch, row.queries, -1) @ o_kernel + o_bias
 
-        def shape(_, array: np.ndarray) -> np.ndarray:
-            return array
-
-        name = f"products, {name}"
-        if not row.training:
-            return self._way(name, lambda *x: (layer(*x),), given, ("output",), shape)
-        gradient = self._jax.device_put(arrays["output_gradient"])
-        return self._way(name, self._with_gradients(layer), [gradient, *given], ("output", *names), shape)
+        return self._differentiable_way(row, f"products, {name}", layer, given, names, lambda _, array: array)
 
     def _flax_way(self, row: Row, arrays: Arrays) -> Way:
         from flax import nnx

@@ -190,13 +190,17 @@ class OnnxRuntimePeer(Peer):
         for output_name, value in zip(names, bound, strict=True):
             binding.bind_ortvalue_output(output_name, value)
 
-        def outputs(_) -> Arrays:
-            result = output.numpy()
+        def run():
+            session.run_with_iobinding(binding)
+            return output, values  # which the binding looks at and does not keep
+
+        def outputs(results) -> Arrays:
+            result = results[0].numpy()
             if row.is_layer:
                 return {"output": result}
             return {"output": result.reshape(row.batch, row.queries, row.heads, row.size).swapaxes(1, 2)}
 
-        return Way(name, lambda: session.run_with_iobinding(binding), outputs)
+        return Way(name, run, outputs)
 
 
 def _joined(heads: np.ndarray) -> np.ndarray:

@@ -106,14 +106,16 @@ class OpenVinoPeer(Peer):
     def _way(self, row: Row, name: str, node, parameters: list, given: list[np.ndarray]) -> Way:
         model = self._ov.Model([node], parameters, "row")
         request = self._core.compile_model(model, "CPU", self._config).create_infer_request()
-        for i, array in enumerate(given):
+        inputs = [np.ascontiguousarray(array) for array in given]
+        for i, array in enumerate(inputs):
             request.set_input_tensor(i, self._ov.Tensor(array, shared_memory=True))
         shape = (row.batch, row.queries, row.features) if row.is_layer else given[0].shape
         output = np.empty(shape, np.float32)
         request.set_output_tensor(self._ov.Tensor(output, shared_memory=True))
 
-        def run() -> None:
+        def run():
             request.start_async()
             request.wait()
+            return output, inputs  # which the request looks at and does not keep
 
-        return Way(name, run, lambda _: {"output": output})
+        return Way(name, run, lambda results: {"output": results[0]})

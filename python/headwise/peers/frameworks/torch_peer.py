@@ -17,7 +17,7 @@ class TorchPeer(Peer):
     packages = ("torch",)
     settings = ("SDPA with the fitting flag or a mask (bool or float), flex attention for causal, window and lengths; "
                 "`nn.MultiheadAttention(need_weights=False)` and a layer by hand with one product for Q, K and V; each "
-                "eager in `inference_mode` and by `torch.compile`, layers with frozen weights")
+                "eager in `inference_mode` and by `torch.compile`, layers with frozen weights, with and without `max_autotune`")
 
     def __init__(self, threads: int) -> None:
         import torch
@@ -35,7 +35,7 @@ class TorchPeer(Peer):
         for name, function, wanted in functions:
             yield make(row, tensors, name, function, wanted)
 
-    # ---- functions: (name, function of the inputs, "eager" or "compiled") ----
+    # ---- functions: (name, function of the inputs, "eager", "compiled" or "tuned") ----
 
     def _attentions(self, row: Row, tensors: dict) -> Iterator[tuple[str, Callable, str]]:
         for name, attend in self._sdpa_kinds(row, tensors):
@@ -49,6 +49,8 @@ class TorchPeer(Peer):
             layer = self._layer_by_hand(row, attend)
             yield f"linear + {name}", layer, "eager"
             yield f"linear + {name}, compiled", layer, "compiled"
+            if not row.training:
+                yield f"linear + {name}, compiled, max_autotune", layer, "tuned"
         if not row.is_grouped and not row.training:
             yield "nn.MultiheadAttention", self._module(row, tensors), "eager"
 
@@ -134,13 +136,13 @@ class TorchPeer(Peer):
         torch = self._torch
         given = self._inputs(row, tensors)
         data = given[:1] if row.is_layer else given
-        if row.is_layer and wanted == "compiled":
-            module = _Frozen(torch, function, given[1:])
-            function = torch.compile(module, dynamic=False, options={"freezing": True})
-        elif wanted == "compiled":
-            function = torch.compile(function, dynamic=False)
-        elif row.is_layer:
+        if wanted == "eager":
             data = given
+        elif row.is_layer:
+            options = {"freezing": True, "max_autotune": wanted == "tuned"}
+            function = torch.compile(_Frozen(torch, function, given[1:]), dynamic=False, options=options)
+        else:
+            function = torch.compile(function, dynamic=False)
 
         def run():
             with torch.inference_mode():
