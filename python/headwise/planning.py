@@ -48,7 +48,7 @@ class Plan:
         lines = [
             f"parameters       {self.cost.weights.total:12,}",
             f"cache per token  {memory.cache_per_token:12,} bytes",
-            f"activations      {memory.activations:12,} bytes, {memory.score_matrices:,} with score matrices",
+            f"activations      {memory.activations:12,} bytes, and {memory.score_matrices:,} more if scores were stored",
             "",
             f"{'stage':28}{'MFLOP':>10}{'KB':>10}{'µs':>10}  bound by",
         ]
