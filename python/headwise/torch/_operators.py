@@ -122,8 +122,9 @@ def _(query, key, value, output, row_reference, row_sum, output_gradient, keep, 
 
 def _keep_attention(ctx, inputs, output):
     query, key, value, keep, bias, seed, *ctx.numbers, ctx.weights = inputs
-    result, row_reference, row_sum, _ = output
-    ctx.mark_non_differentiable(row_reference, row_sum)
+    result, row_reference, row_sum, matrix = output
+    # An empty matrix stands for none: nothing can come back through it.
+    ctx.mark_non_differentiable(row_reference, row_sum, *([matrix] if ctx.weights == NO_WEIGHTS else []))
     ctx.set_materialize_grads(False)
     ctx.counts = len(keep), len(bias)
     ctx.save_for_backward(query, key, value, result, row_reference, row_sum, seed, *keep, *bias)

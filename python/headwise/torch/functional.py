@@ -43,6 +43,7 @@ def scaled_dot_product_attention(
     """query (…,Hq,T,d), key (…,Hkv,S,d), value (…,Hkv,S,dv) → (…,Hq,T,dv), as torch's own computes it.
 
     attn_mask: of any shape that broadcasts to (…,Hq,T,S); of bool, True = attend, or of float, added.
+    is_causal: no key after the query, counted from the first of each; beside attn_mask both hold.
     docs/torch.md lists where this deliberately differs.
 
     >>> import headwise.torch, torch
@@ -52,17 +53,14 @@ def scaled_dot_product_attention(
     """
     dtype = common_dtype(_NAME, {"query": query, "key": key, "value": value})
     shapes = _Shapes(query, key, value, enable_gqa)
-    heads = [x.float().expand(shape).reshape(-1, *shape[-3:]) if len(shape) > 2 else x.float()[None, None]
-             for x, shape in ((query, shapes.query), (key, shapes.key), (value, shapes.value))]
+    pairs = ((query, shapes.query), (key, shapes.key), (value, shapes.value))
+    q, k, v = (_rank_4(x.float().expand(shape)).transpose(1, 2) for x, shape in pairs)
     masks = Masks(causal=is_causal)
     if attn_mask is not None:
-        if is_causal:
-            raise RuntimeError(expected(_NAME, "is_causal", "False beside an attn_mask", True))
         check_mask(_NAME, "attn_mask", attn_mask)
         masks.add(shapes.rank_4(attn_mask), keeps=True)
     if not 0 <= dropout_p < 1:
         raise RuntimeError(expected(_NAME, "dropout_p", "a number in [0, 1)", dropout_p))
-    q, k, v = (x.transpose(1, 2) for x in heads)
     output, _ = attend(q, k, v, masks, dropout=dropout_p, scale=scale)
     return output.transpose(1, 2).reshape(*shapes.query[:-1], value.shape[-1]).to(dtype)
 
@@ -99,6 +97,10 @@ class _Shapes:
         if not fits:
             raise RuntimeError(expected(_NAME, "attn_mask", f"a shape that broadcasts to {tuple(scores)}",
                                         f"shape {tuple(mask.shape)}"))
-        if mask.dim() <= 4:
-            return mask[(None,) * (4 - mask.dim())]
-        return mask.expand(*scores[:-3], -1, -1, -1).flatten(0, -4)
+        if len(scores) > 4 and mask.dim() > 3:  # several axes become the batch
+            mask = mask.expand(*scores[:-3], -1, -1, -1)
+        return _rank_4(mask)
+
+
+def _rank_4(x: Tensor) -> Tensor:
+    return x.flatten(0, -4) if x.dim() > 4 else x[(None,) * (4 - x.dim())]
