@@ -126,13 +126,22 @@ def test_overhead_is_measured():
                           capture_output=True, check=False).returncode == 1
 
 
-def test_programs_of_the_documentation(capsys):
-    text = (ROOT / "docs/python.md").read_text(encoding="utf-8")
-    programs = re.findall(r"```python\n(.*?)```", text, re.DOTALL)
-    assert len(programs) == 5
+def programs(file: str) -> list[str]:
+    return re.findall(r"```python\n(.*?)```", (ROOT / file).read_text(encoding="utf-8"), re.DOTALL)
+
+
+def test_programs_of_the_documentation(capsys, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
     names: dict[str, object] = {}
-    for program in programs:  # each goes on where the one before ended
+    for program in programs("docs/python.md"):  # each goes on where the one before ended
         exec(compile(program, "docs/python.md", "exec"), names)
     printed = capsys.readouterr().out
     assert printed.startswith("(4, 128, 512) (4, 8, 128, 128)\nname ")
-    assert headwise.default_target() in printed.splitlines()[-1]
+    assert headwise.default_target() in printed
+    assert "encoder.0.in_proj_weight (1536, 512) F32" in printed and "predicted, " in printed
+
+
+def test_program_of_the_readme():
+    names: dict[str, object] = {}
+    exec(compile(programs("README.md")[0], "README.md", "exec"), names)
+    assert names["r"].output.shape == (4, 128, 512)
