@@ -56,10 +56,11 @@ class WorkerProcess:
 
     def _answer(self, timeout: float) -> Any:
         if not self._pipe.poll(timeout):
+            self._process.kill()  # an answer that came later would be taken for the next one
             raise WorkerError(f"no answer within {timeout:.0f} s")
         try:
             return self._pipe.recv()
-        except EOFError as error:
+        except (EOFError, OSError) as error:
             raise WorkerError(self._last_words()) from error
 
     def _last_words(self) -> str:
