@@ -145,7 +145,8 @@ def save_layers(path: PathLike, layers: Layer | Mapping[str, Layer],
                 layout: WeightLayout = WeightLayout.Headwise) -> None:
     """Writes a layer, or several by name, as a library stores them; the path's ending tells the format.
 
-    Files ending in .weights.h5 and .keras hold a Keras model; their layout is Keras's.
+    Files ending in .weights.h5 and .keras hold a Keras model; their layout is Keras's. An npz holds no text,
+    such as the number of heads: take .safetensors.
 
     >>> import headwise, os, tempfile
     >>> config = headwise.presets.keras(num_heads=2, key_dim=4, query_features=8)
@@ -162,6 +163,9 @@ def save_layers(path: PathLike, layers: Layer | Mapping[str, Layer],
     parts = {key: LayerParts(layer.config, layer.weights) for key, layer in layers.items()}
     tensors: dict[str, NDArray[Any]] = {}
     metadata: dict[str, str] = {}
+    if name.endswith(".npz"):
+        raise _bad_argument("save_layers", "path", "a file that holds text: .safetensors, .weights.h5 or .keras",
+                            repr(name))
     if is_keras and layout != WeightLayout.Keras:
         raise _bad_argument("save_layers", "layout", f"WeightLayout.Keras for {name}", str(layout))
     stored = [keras_model_of(parts)] if is_keras else [write_layer(p, layout, k) for k, p in parts.items()]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import concurrent.futures
+import os
 import pathlib
 import subprocess
 import sys
@@ -15,6 +17,9 @@ import safetensors.numpy
 import safetensors.torch
 import torch
 from formulas import same_bits
+
+# JAX, if another file's tests have imported it here, fears for its threads; the children use ours.
+pytestmark = pytest.mark.filterwarnings("ignore:os.fork")
 
 
 @pytest.fixture
@@ -108,6 +113,21 @@ def test_damaged_files(tmp_path, tensors):
         with pytest.raises(hw.FileError, match="x" + ending) as caught:
             hw.load_tensors(path)
         assert isinstance(caught.value, OSError) and caught.value.path == str(path)
+
+
+@pytest.mark.parametrize("ending", [".safetensors", ".npz", ".weights.h5"])
+def test_many_threads_and_a_fork(tmp_path, normal, ending):
+    tensors = {f"x{i}": normal(50, i + 1) for i in range(8)}
+    path = tmp_path / f"x{ending}"
+    hw.save_tensors(path, tensors)
+    file = hw.TensorFile.open(path)
+    with concurrent.futures.ThreadPoolExecutor(4) as pool:
+        read = list(pool.map(file.read, [*tensors] * 4))
+    assert all(same_bits(a, b) for a, b in zip(read, [*tensors.values()] * 4, strict=True))
+    child = os.fork()
+    if child == 0:
+        os._exit(0 if same_bits(file.read("x3"), tensors["x3"]) else 1)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
 
 
 def test_without_libzip_and_libhdf5(tmp_path, tensors):

@@ -48,6 +48,8 @@ def test_keras_files(tmp_path, layer, ending):
         hw.load_layer(path)
     with pytest.raises(hw.ArgumentError, match="layout: expected WeightLayout.Keras"):
         hw.save_layers(path, layer, hw.WeightLayout.Torch)
+    with pytest.raises(hw.ArgumentError, match="path: expected a file that holds text"):
+        hw.save_layers(tmp_path / "x.npz", layer)
 
 
 def test_a_state_dict_of_torch(tmp_path, normal):
