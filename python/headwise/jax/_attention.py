@@ -11,7 +11,7 @@ import jax
 import jax.numpy as jnp
 import numpy
 
-from headwise.jax._ffi import compiled, foreign_call
+from headwise.jax._ffi import foreign_call
 
 
 @dataclasses.dataclass(frozen=True)
@@ -127,7 +127,8 @@ def _folded(array: Any, batch: tuple[int, ...], size: int) -> Any:
     return jnp.broadcast_to(array, batch + own).reshape(size, *own)
 
 
-@compiled
+# Compiled by itself, so that a call outside of jit is one dispatch.
+@functools.partial(jax.jit, static_argnums=0)
 def run(options: Options, operands: Operands) -> Results:
     """Of arrays with any batch axes, float32 or shorter; bias and mask broadcast against the scores."""
     *batch, queries, heads, _ = operands.query.shape

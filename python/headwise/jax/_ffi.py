@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable
-from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -30,14 +28,13 @@ def foreign_call(name: str, result_shapes: list[Shape]) -> Callable[..., list[ja
     return jax.ffi.ffi_call(name, results, vmap_method="expand_dims")
 
 
-def checked_dtype(function: str, argument: str, array: jax.Array) -> jnp.dtype:
-    """The dtype of an array that can be computed in float32 without losing digits."""
-    if array.dtype in (jnp.float32, jnp.bfloat16, jnp.float16):
-        return array.dtype
-    raise TypeError(
-        f"[{function}] {argument}: expected float32, bfloat16 or float16, got {array.dtype}; "
-        "headwise computes in float32, so convert by astype(jnp.float32)"
-    )
+def check_dtype(function: str, argument: str, array: jax.Array) -> None:
+    """That float32 can hold the array's numbers without losing digits."""
+    if array.dtype not in (jnp.float32, jnp.bfloat16, jnp.float16):
+        raise TypeError(
+            f"[{function}] {argument}: expected float32, bfloat16 or float16, got {array.dtype}; "
+            "headwise computes in float32, so convert by astype(jnp.float32)"
+        )
 
 
 def set_threads(threads: int | None) -> None:
@@ -51,9 +48,3 @@ def set_threads(threads: int | None) -> None:
     if threads == 0:
         raise ValueError("[set_threads] threads: expected 1 … 1024, or None, got 0")
     _handlers.set_threads(threads or 0)
-
-
-# Static arguments first: what a compiled function is chosen by.
-compiled: Callable[[Callable[..., Any]], Callable[..., Any]] = functools.partial(
-    jax.jit, static_argnums=0
-)

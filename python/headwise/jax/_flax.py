@@ -26,8 +26,9 @@ def _sow(module: Any, weights: Array) -> None:
 def _promoted(arrays: tuple[Any, ...], dtype: Any) -> tuple[Array, ...]:
     """As Flax has it: to `dtype`, or to the type that can hold all of them and fractions."""
     if dtype is None:
-        dtype = jnp.result_type(*arrays, *(() if jnp.issubdtype(
-            jnp.result_type(*arrays), jnp.inexact) else (jnp.float32,)))
+        dtype = jnp.result_type(*arrays)
+        if not jnp.issubdtype(dtype, jnp.inexact):
+            dtype = jnp.promote_types(dtype, jnp.float32)
     return tuple(jnp.asarray(array, dtype) for array in arrays)
 
 

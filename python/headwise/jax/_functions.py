@@ -9,7 +9,7 @@ import jax.numpy as jnp
 from jax.typing import ArrayLike
 
 from headwise.jax._attention import Operands, Options, Results, run
-from headwise.jax._ffi import checked_dtype
+from headwise.jax._ffi import check_dtype
 
 Window = int | tuple[int, int] | None
 
@@ -21,7 +21,7 @@ def _fail(function: str, argument: str, expected: str, got: object) -> None:
 def _check_inputs(function: str, query: jax.Array, key: jax.Array, value: jax.Array) -> None:
     arrays = {"query": query, "key": key, "value": value}
     for name, array in arrays.items():
-        checked_dtype(function, name, array)
+        check_dtype(function, name, array)
         if array.dtype != key.dtype:
             _fail(function, name, f"key's dtype {key.dtype}", array.dtype)
         if array.ndim < 3:
@@ -88,7 +88,7 @@ def _attend(function: str, query: ArrayLike, key: ArrayLike, value: ArrayLike, *
     _check_inputs(function, query, key, value)
     if bias is not None:
         bias = jnp.asarray(bias)
-        checked_dtype(function, "bias", bias)
+        check_dtype(function, "bias", bias)
         _check_scores(function, "bias", bias, query, key)
     if mask is not None:
         mask = jnp.asarray(mask)

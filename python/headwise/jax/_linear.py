@@ -9,7 +9,7 @@ import jax
 import jax.numpy as jnp
 from jax.typing import ArrayLike
 
-from headwise.jax._ffi import checked_dtype, foreign_call
+from headwise.jax._ffi import check_dtype, foreign_call
 
 
 @jax.custom_vjp
@@ -59,7 +59,7 @@ def linear(x: ArrayLike, kernel: ArrayLike, bias: ArrayLike | None = None) -> ja
     bias = None if bias is None else jnp.asarray(bias)
     for name, array in (("x", x), ("kernel", kernel), ("bias", bias)):
         if array is not None:
-            checked_dtype("linear", name, array)
+            check_dtype("linear", name, array)
     if kernel.ndim != 2:
         raise ValueError(f"[linear] kernel: expected shape (in, out), got {kernel.shape}")
     if x.ndim < 1 or x.shape[-1] != kernel.shape[0]:
