@@ -16,6 +16,7 @@ class KerasPeer(Peer):
     """What the backends share: functions of tensors, which each of them compiles in its own way."""
 
     backend: str
+    weights_are_arguments = False  # of what is compiled, also where nothing is trained
 
     def __init__(self, threads: int) -> None:
         os.environ["KERAS_BACKEND"] = self.backend
@@ -27,10 +28,6 @@ class KerasPeer(Peer):
         """Ways to compile a function of tensors. Each returns (output,); if training, it takes
         (gradient, *inputs) and returns (output, *gradients)."""
         raise NotImplementedError
-
-    def stateless(self, layer, options: dict) -> Callable:
-        """The layer as a function of its input and its weights."""
-        return lambda x, *weights: layer.stateless_call(weights, [], x, x, **options)[0]
 
     def ways(self, row: Row, arrays: Arrays) -> Iterator[Way]:
         tensor = self._keras.ops.convert_to_tensor
@@ -70,7 +67,14 @@ class KerasPeer(Peer):
         if row.lengths:
             mask = np.broadcast_to(dense_mask(row)[:, 0], (row.batch, row.queries, row.keys))
             options["attention_mask"] = tensor(np.ascontiguousarray(mask))
-        return self.stateless(layer, options), [tensor(array) for array in (x, *values)], ("input", *WEIGHTS)
+        if not row.training and not self.weights_are_arguments:
+            layer.set_weights(values)
+            return (lambda x: layer(x, x, **options)), [tensor(x)], ("input",)
+
+        def function(x, *weights):
+            return layer.stateless_call(weights, [], x, x, **options)[0]
+
+        return function, [tensor(array) for array in (x, *values)], ("input", *WEIGHTS)
 
     def _outputs(self, row: Row, results, names: tuple[str, ...]) -> Arrays:
         arrays = {n: self._keras.ops.convert_to_numpy(r) for n, r in zip(names, results, strict=True)}
@@ -126,6 +130,7 @@ class KerasJax(KerasPeer):
     packages = ("keras", "jax", "jaxlib")
     settings = "`jax.jit`"
     backend = "jax"
+    weights_are_arguments = True  # jit takes the state of others for constants
 
     def calls(self, function: Callable, training: bool) -> Iterator[tuple[str, Callable]]:
         import jax
