@@ -31,6 +31,19 @@ def take_over(dense: EinsumDense) -> None:
     dense.supports_masking = True  # the attention layer looks after masks; no warning that one is lost here
 
 
+def give_back(dense: EinsumDense) -> None:
+    """Undoes take_over().
+
+    >>> dense = EinsumDense("abc,cd->abd", output_shape=(None, 2))
+    >>> take_over(dense)
+    >>> give_back(dense)
+    >>> "call" in vars(dense)
+    False
+    """
+    del dense.call
+    dense.supports_masking = False
+
+
 def _project(dense: EinsumDense, inputs: Any, training: bool | None = None) -> Any:
     if not _ops.computes(dense.compute_dtype):
         return EinsumDense.call(dense, inputs, training=training)
