@@ -88,7 +88,7 @@ def package_step(preset: str) -> list[str] | None:
     kind = re.search(r"^CMAKE_BUILD_TYPE:\w+=(.*)$", text, re.MULTILINE)
     settings = [f"build-dir=build/{preset}", f"cmake.build-type={kind[1] if kind else ''}"]
     settings += [f"cmake.define.{name}={value}" for name, value in re.findall(
-        r"^(HEADWISE_(?:BUILD_\w+|INSTALL)|BUILD_SHARED_LIBS):\w+=(.*)$", text, re.MULTILINE)]
+        r"^(HEADWISE_(?:BUILD_(?!PYTHON)\w+|INSTALL)|BUILD_SHARED_LIBS):\w+=(.*)$", text, re.MULTILINE)]
     wheels = ROOT / "build" / preset / "wheel"
     shutil.rmtree(wheels, ignore_errors=True)
     return [str(PYTHON), "-m", "pip", "--disable-pip-version-check", "wheel", "--quiet", "--no-deps",
