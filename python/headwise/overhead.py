@@ -1,10 +1,11 @@
 """What a call from Python costs beyond the same call in C++: one token through a layer.
 
-    python -m headwise.overhead [--features 512] [--threads 1] [--limit MICROSECONDS]
+    python -m headwise.overhead [--features 512] [--threads 1] [--torch] [--limit MICROSECONDS]
 
 Rounds in C++ and in Python take turns, so that a change of the machine's speed meets both; the table shows
-the best round of each, since whatever else runs on the machine can only add. With --limit the exit code
-is 1 if the overhead is larger.
+the best round of each, since whatever else runs on the machine can only add. With --torch also through
+headwise.torch.MultiheadAttention. With --limit the exit code is 1 if the overhead is larger: torch's with
+--torch, else that of layer.forward(x).output.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from headwise._core import time_forward
 
 ROUNDS = 200
 CALLS = 20  # of a round
+TORCH = "headwise.torch: layer(x, x, x)"
 
 
 def _seconds(call: Callable[[], object]) -> float:
@@ -30,8 +32,20 @@ def _seconds(call: Callable[[], object]) -> float:
     return time.perf_counter() - begin
 
 
-def measure(features: int = 512, threads: int = 1) -> dict[str, float]:
-    """Microseconds per call: "C++", and ways to call it from Python.
+def _torch_way(features: int, threads: int) -> Callable[[], float]:
+    """One token through the drop-in for torch, as in inference."""
+    import torch
+
+    from headwise.torch import MultiheadAttention
+
+    torch.set_num_threads(threads)
+    layer = MultiheadAttention(features, 8, batch_first=True).eval()
+    x = torch.ones(1, 1, features)
+    return torch.no_grad()(lambda: _seconds(lambda: layer(x, x, x, need_weights=False)))
+
+
+def measure(features: int = 512, threads: int = 1, torch: bool = False) -> dict[str, float]:
+    """Microseconds per call: "C++", and ways to call it from Python; torch: also from there.
 
     >>> import headwise.overhead
     >>> times = headwise.overhead.measure(features=64)
@@ -53,6 +67,8 @@ def measure(features: int = 512, threads: int = 1) -> dict[str, float]:
             lambda: layer.forward(x, out=y, context=context)
         ),
     }
+    if torch:
+        ways[TORCH] = _torch_way(features, threads)
     rounds: dict[str, list[float]] = {name: [] for name in ways}
     for _ in range(ROUNDS):
         for name, way in ways.items():
@@ -66,14 +82,15 @@ def main() -> int:
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--features", type=int, default=512, help="a multiple of 8")
     parser.add_argument("--threads", type=int, default=1)
+    parser.add_argument("--torch", action="store_true")
     parser.add_argument("--limit", type=float, metavar="MICROSECONDS")
     options = parser.parse_args()
-    times = measure(options.features, options.threads)
+    times = measure(options.features, options.threads, options.torch)
     base = times["C++"]
     print(f"one token, {options.features} features, 8 heads: microseconds per call")
     for name, microseconds in times.items():
         print(f"  {name:36}{microseconds:8.2f}{microseconds - base:+8.2f}")
-    overhead = times["layer.forward(x).output"] - base
+    overhead = times[TORCH if options.torch else "layer.forward(x).output"] - base
     return 1 if options.limit is not None and overhead > options.limit else 0
 
 

@@ -81,8 +81,7 @@ class Masks:
             self.bias.append(mask.float())
 
     def is_plain(self) -> bool:
-        return self is NO_MASKS or (
-            all(map(is_plain, self.bias)) and all(type(keep) is Tensor for keep in self.keep))
+        return all(map(is_plain, self.bias)) and all(type(keep) is Tensor for keep in self.keep)
 
     def options(self) -> dict[str, Any]:
         """Arguments of headwise.attention and headwise.MultiHeadAttention.forward."""

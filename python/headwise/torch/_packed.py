@@ -18,12 +18,12 @@ _SAMPLE = 16
 class _Seen(NamedTuple):
     """A parameter as it was."""
 
-    tensor: Tensor
+    tensor: Tensor | None
     version: int  # how often it was changed, as torch counts
     address: int
     # torch does not count changes through tensor.data or numpy, as some moving averages and initialisers
     # make them; those change all numbers, so that a few show it.
-    sample: numpy.ndarray
+    sample: numpy.ndarray | None
     numbers: bytes
 
     @staticmethod
@@ -35,9 +35,12 @@ class _Seen(NamedTuple):
         return _Seen(tensor, tensor._version, tensor.data_ptr(), sample, sample.tobytes())
 
 
-def _can_keep(parameter: Tensor) -> bool:
+_NEVER = _Seen(None, 0, 0, None, b"")  # is no parameter
+
+
+def _can_keep(parameter: Tensor | None) -> bool:
     # Tensors of inference mode do not count their changes.
-    return (
+    return parameter is None or (
         type(parameter) in (Tensor, torch.nn.Parameter)
         and parameter.dtype is torch.float32
         and parameter.is_cpu
@@ -52,28 +55,35 @@ class PackedCache:
     """
 
     def __init__(self) -> None:
-        # One attribute, so that threads see all of it or nothing.
-        self._kept: tuple[list[int], list[_Seen], object] | None = None
+        # One attribute, so that threads see all of it or nothing. None stands for a parameter that is None.
+        self._kept: tuple[list[_Seen | None], object] | None = None
 
     def get(self, parameters: list[Tensor | None], build: Callable[[], Packed]) -> Packed | None:
         """What build makes, now or before; None if the parameters are not plain float32 on the CPU."""
-        if self._kept is None:
+        if self._kept is None or len(self._kept[0]) != len(parameters):
             return self._make(parameters, build)
-        ids, seen, packed = self._kept
-        if ids != [*map(id, parameters)]:
-            return self._make(parameters, build)
-        for tensor, version, address, sample, numbers in seen:
-            if tensor._version != version or tensor.data_ptr() != address or sample.tobytes() != numbers:
+        kept, packed = self._kept
+        for parameter, seen in zip(parameters, kept, strict=True):
+            if parameter is None:
+                if seen is None:
+                    continue
+                return self._make(parameters, build)
+            tensor, version, address, sample, numbers = seen or _NEVER
+            if (
+                parameter is not tensor
+                or parameter._version != version
+                or parameter.data_ptr() != address
+                or sample.tobytes() != numbers
+            ):
                 return self._make(parameters, build)
         return packed
 
     def _make(self, parameters: list[Tensor | None], build: Callable[[], Packed]) -> Packed | None:
-        present = [parameter for parameter in parameters if parameter is not None]
-        if not all(map(_can_keep, present)):
+        if not all(map(_can_keep, parameters)):
             return None
-        seen = [*map(_Seen.now, present)]  # before build: a change meanwhile must show
+        kept = [None if p is None else _Seen.now(p) for p in parameters]  # first: a change meanwhile must show
         packed = build()
-        self._kept = [*map(id, parameters)], seen, packed
+        self._kept = kept, packed
         return packed
 
     def __reduce__(self) -> tuple[type, tuple[()]]:

@@ -77,7 +77,7 @@ class MultiheadAttention(Packs, nn.MultiheadAttention):
         return output, weights
 
     def _compute(self, inputs: _Inputs, masks: Masks, request: int) -> tuple[Tensor, Tensor | None]:
-        if not self.training and not is_traced() and inputs.are_plain() and masks.is_plain():
+        if not is_traced() and inputs.are_plain() and (masks is NO_MASKS or masks.is_plain()):
             # Not by name, one at a time: nn.Module looks a name up slowly.
             parameters = [*self._parameters.values(), *self._modules["out_proj"]._parameters.values()]
             layer = self.packed(parameters, self._layer)
@@ -233,9 +233,11 @@ def _run(
     query = inputs.batch_first(inputs.query)
     key = None if inputs.key is inputs.query else inputs.batch_first(inputs.key)
     value = None if inputs.value is inputs.key else inputs.batch_first(inputs.value)
-    options = masks.options()
-    if request != _operators.NO_WEIGHTS:
-        options["weights"] = _operators.REQUESTS[request]
     output = torch.empty_like(inputs.query, memory_format=torch.contiguous_format)
-    r = layer.forward(query, key, value, out=inputs.batch_first(output), context=context(), **options)
-    return output, torch.from_numpy(r.weights) if request != _operators.NO_WEIGHTS else None
+    options = {} if masks is NO_MASKS else masks.options()
+    if request == _operators.NO_WEIGHTS:
+        layer.forward(query, key, value, out=inputs.batch_first(output), context=context(), **options)
+        return output, None
+    r = layer.forward(query, key, value, out=inputs.batch_first(output), context=context(),
+                      weights=_operators.REQUESTS[request], **options)
+    return output, torch.from_numpy(r.weights)

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import concurrent.futures
+import multiprocessing
+
 import headwise
 import headwise.torch
 import pytest
@@ -130,3 +133,30 @@ def test_torch_itself_differs():
     assert any(map(rows_change, (1, 2, 5, 33)))
     headwise.torch.swap(layer)
     assert not any(map(rows_change, (1, 2, 5, 33)))
+
+
+def _in_child(layer, x, queue):
+    with torch.no_grad():
+        queue.put(layer(x, x, x)[0].numpy())
+
+
+def test_thread_pool_and_fork(layer):
+    x = torch.randn(4, 9, 96)
+    with torch.no_grad():
+        expected = layer(x, x, x)[0]
+
+    def run(_):
+        with torch.no_grad():
+            direct = layer(x, x, x)[0]
+        return direct, layer(x, x, x)[0]  # grad mode is a thread's own, too
+
+    with concurrent.futures.ThreadPoolExecutor(4) as pool:
+        for direct, recorded in pool.map(run, range(24)):
+            assert same_bits(direct, expected) and same_bits(recorded, expected)
+    context = multiprocessing.get_context("fork")
+    queue = context.SimpleQueue()
+    child = context.Process(target=_in_child, args=(layer, x, queue))
+    child.start()
+    assert same_bits(torch.from_numpy(queue.get()), expected)
+    child.join()
+    assert child.exitcode == 0
