@@ -25,7 +25,12 @@ def _sigmoid_forward(x: jax.Array) -> tuple[jax.Array, jax.Array]:
     return y, y
 
 
-sigmoid.defvjp(_sigmoid_forward, lambda y, dy: (dy * y * (1.0 - y),))
+def _sigmoid_backward(y: jax.Array, dy: jax.Array) -> tuple[jax.Array]:
+    # Where nothing comes back nothing goes on, even if the gate is NaN because its query was.
+    return (jnp.where(dy == 0, dy, dy * y * (1.0 - y)),)
+
+
+sigmoid.defvjp(_sigmoid_forward, _sigmoid_backward)
 
 
 def attention(
@@ -38,12 +43,17 @@ def attention(
         **_arguments(options),
         mask=keep,
         dropout_rate=options.dropout if seed is not None else 0.0,
-        dropout_seed=None if seed is None else seed.astype(jnp.uint32) & jnp.array([0x7FFFFFFF, 0xFFFFFFFF], jnp.uint32),
+        dropout_seed=None if seed is None else _seed(seed),
         return_weights=options.weights,
     )
     if not options.weights:
         return made, None
     return made[0], _differentiable(options, q, k, keep, made[1])
+
+
+def _seed(words: jax.Array) -> jax.Array:
+    """As _numpy.seed_of() has it."""
+    return words.astype(jnp.uint32) & jnp.array([0x7FFFFFFF, 0xFFFFFFFF], jnp.uint32)
 
 
 def _arguments(options: Any) -> dict[str, Any]:

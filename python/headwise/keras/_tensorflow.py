@@ -44,7 +44,8 @@ def _linear_gradients(x: Any, kernel: Any, dy: Any) -> list[Any]:
 @tf.custom_gradient
 def sigmoid(x: Any) -> Any:
     (y,) = _call(lambda x: (hw.sigmoid(x),), (x,), [x.shape])
-    return y, lambda dy: dy * y * (1.0 - y)
+    # Where nothing comes back nothing goes on, even if the gate is NaN because its query was.
+    return y, lambda dy: tf.where(dy == 0, dy, dy * y * (1.0 - y))
 
 
 def attention(q: Any, k: Any, v: Any, keep: Any, seed: Any, options: Any) -> tuple[Any, Any]:

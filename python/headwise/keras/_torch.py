@@ -31,7 +31,8 @@ def _(x):
 
 def _differentiate_sigmoid(ctx, dy):
     (y,) = ctx.saved_tensors
-    return dy * y * (1.0 - y)
+    # Where nothing comes back nothing goes on, even if the gate is NaN because its query was.
+    return torch.where(dy == 0, dy, dy * y * (1.0 - y))
 
 
 sigmoid.register_autograd(
