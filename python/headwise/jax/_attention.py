@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import math
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import jax
@@ -70,10 +71,12 @@ def _choices(operands: Operands) -> list[Any]:
     return [operand for operand in operands[3:] if operand is not None]
 
 
-def _call(options: Options, operands: Operands) -> list[jax.Array]:
+def _call(options: Options, operands: Operands) -> Sequence[jax.Array]:
     batch, queries, heads, _ = operands.query.shape
     rows = (batch, heads, queries)
-    shapes = [(batch, queries, heads, operands.value.shape[-1]), rows, rows, rows]
+    shapes: list[tuple[int, ...]] = [
+        (batch, queries, heads, operands.value.shape[-1]), rows, rows, rows
+    ]
     if options.weights:
         shapes.append((*rows, operands.key.shape[1]))
     return foreign_call("headwise_attention", shapes)(
@@ -98,15 +101,15 @@ def _forward(options: Options, primals: Operands) -> tuple[Results, Any]:
 def _backward(options: Options, residuals: Any, gradients: Results) -> tuple[Operands]:
     operands, output, reference, total, bias_gradient = residuals
     if isinstance(gradients.output, jax.custom_derivatives.SymbolicZero):
-        return (Operands(*(None for _ in operands)),)
+        return (Operands(None, None, None),)
     shapes = [operand.shape for operand in operands[:3]]
     if bias_gradient is not None:
         shapes.append(operands.bias.shape)
-    made = foreign_call("headwise_attention_backward", shapes)(
+    of_query, of_key, of_value, *of_bias = foreign_call("headwise_attention_backward", shapes)(
         *operands[:3], output, reference, total, gradients.output, *_choices(operands),
         **_attributes(options, operands),
     )
-    return (Operands(*made),)
+    return (Operands(of_query, of_key, of_value, of_bias[0] if of_bias else None),)
 
 
 _attention.defvjp(_forward, _backward, symbolic_zeros=True)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import jax
 import jax.numpy as jnp
@@ -21,7 +21,7 @@ for _name, _handler in _handlers.handlers().items():
 Shape = tuple[int, ...]
 
 
-def foreign_call(name: str, result_shapes: list[Shape]) -> Callable[..., list[jax.Array]]:
+def foreign_call(name: str, result_shapes: list[Shape]) -> Callable[..., Sequence[jax.Array]]:
     """A function of float32 results. Under vmap its operands get axes in front, of extent 1 where they
     are not mapped: the handlers see which lanes share what."""
     results = [jax.ShapeDtypeStruct(shape, jnp.float32) for shape in result_shapes]

@@ -73,16 +73,18 @@ def attention_fn(
         query, key, value = promote_dtype((query, key, value), dtype=dtype)
     else:
         query, key, value = _promoted((query, key, value), dtype)
-    dropout = not deterministic and dropout_rate > 0.0
-    if dropout and dropout_rng is None:
-        raise ValueError("[attention_fn] dropout_rng: expected a key, since dropout is on, got None")
+    seed = None
+    if not deterministic and dropout_rate > 0.0:
+        if dropout_rng is None:
+            raise ValueError("[attention_fn] dropout_rng: expected a key, since dropout is on, got None")
+        seed = jax.random.bits(dropout_rng, (2,), "uint32")
     made = attention(
         query, key, value,
         bias=bias,
         mask=None if mask is None else jnp.asarray(mask, bool),
         is_causal=is_causal,
-        dropout_rate=dropout_rate if dropout else 0.0,
-        dropout_seed=jax.random.bits(dropout_rng, (2,), "uint32") if dropout else None,
+        dropout_rate=dropout_rate,
+        dropout_seed=seed,
         same_dropout_in_batch=broadcast_dropout,
         return_weights=module is not None,
     )

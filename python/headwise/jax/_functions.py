@@ -186,7 +186,8 @@ def dot_product_attention(
     """
     function = "dot_product_attention"
     if implementation not in (None, "headwise"):
-        return jax.nn.dot_product_attention(
+        others: Any = jax.nn.dot_product_attention
+        return others(
             query, key, value, bias, mask, scale=scale, is_causal=is_causal,
             query_seq_lengths=query_seq_lengths, key_value_seq_lengths=key_value_seq_lengths,
             local_window_size=local_window_size, implementation=implementation,

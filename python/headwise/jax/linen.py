@@ -41,8 +41,9 @@ def _project(next_call: Callable[..., Any], args: Any, kwargs: Any, context: Any
     if not dense.has_variable("params", "kernel"):
         next_call(*args, **kwargs)  # makes the parameters, as Flax would
     params = meta.unbox(dense.variables["params"])
-    arrays = dense.promote_dtype(inputs, params["kernel"], params.get("bias"), dtype=dense.dtype)
-    return project(*arrays, axes)
+    promote: Any = dense.promote_dtype
+    inputs, kernel, bias = promote(inputs, params["kernel"], params.get("bias"), dtype=dense.dtype)
+    return project(inputs, kernel, bias, axes)
 
 
 class MultiHeadDotProductAttention(flax.linen.MultiHeadDotProductAttention):

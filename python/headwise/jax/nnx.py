@@ -33,8 +33,8 @@ class LinearGeneral(flax.nnx.LinearGeneral):
         if self.axis != last or not plain or out_sharding is not None:
             return super().__call__(inputs, out_sharding=out_sharding)
         bias = None if self.bias is None else self.bias[...]
-        arrays = self.promote_dtype((inputs, self.kernel[...], bias), dtype=self.dtype)
-        return project(*arrays, len(self.axis))
+        inputs, kernel, bias = self.promote_dtype((inputs, self.kernel[...], bias), dtype=self.dtype)
+        return project(inputs, kernel, bias, len(self.axis))
 
 
 class MultiHeadAttention(flax.nnx.MultiHeadAttention):

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import concurrent.futures
+import pathlib
+import subprocess
+import sys
 
 import jax
 import jax.numpy as jnp
@@ -288,3 +291,9 @@ def test_the_number_of_threads_must_be_one_that_can_be():
     for threads in (0, -1, 4096):
         with pytest.raises(ValueError, match="threads"):
             hj.set_threads(threads)
+
+
+def test_processes_that_were_forked_or_spawned():
+    script = pathlib.Path(__file__).with_name("jax_processes.py")
+    made = subprocess.run([sys.executable, script], capture_output=True, text=True, timeout=300)
+    assert made.stdout == "done\n", made.stderr
