@@ -6,6 +6,7 @@ from typing import Any, Literal
 
 import jax
 import jax.numpy as jnp
+import numpy
 from jax.typing import ArrayLike
 
 from headwise.jax._attention import Operands, Options, Results, run
@@ -60,7 +61,7 @@ def _lengths(function: str, name: str, lengths: ArrayLike | None, key: ArrayLike
 
 def _window(function: str, name: str, size: Window, is_causal: bool) -> tuple[Any, Any]:
     """Keys to the left and to the right of each query's position; None: all."""
-    left, right = (size, size) if size is None or isinstance(size, int) else size
+    left, right = size if isinstance(size, (tuple, list)) else (size, size)
     for count in (left, right):
         if count is not None and count < 0:
             _fail(function, name, "counts ≥ 0", size)
@@ -74,11 +75,17 @@ def _scaled(query: jax.Array, scale: Any) -> tuple[jax.Array, float | None]:
     return query, None if scale is None else float(scale)
 
 
-def _seed(seed: Any) -> Any:
-    """64 bits in two halves, from a number or from an array of uint32."""
-    if not isinstance(seed, int):
-        return jnp.asarray(seed, jnp.uint32).reshape(2)
-    return jnp.asarray([seed >> 32 & 0xFFFFFFFF, seed & 0xFFFFFFFF], jnp.uint32)
+def _seed(function: str, seed: Any) -> jax.Array:
+    """64 bits in two halves, from a number, a random key, or an array of them."""
+    if isinstance(seed, (int, numpy.integer)):
+        return jnp.asarray([int(seed) >> 32 & 0xFFFFFFFF, int(seed) & 0xFFFFFFFF], jnp.uint32)
+    seed = jnp.asarray(seed)
+    if jnp.issubdtype(seed.dtype, jax.dtypes.prng_key):
+        return jax.random.bits(seed, (2,), "uint32")
+    if seed.dtype != jnp.uint32 or seed.shape != (2,):
+        _fail(function, "dropout_seed", "a number, a key of jax.random, or 2 numbers of uint32",
+              f"{seed.dtype} of shape {seed.shape}")
+    return seed
 
 
 def _attend(function: str, query: ArrayLike, key: ArrayLike, value: ArrayLike, *,
@@ -125,8 +132,8 @@ def attention(
     (batch…, N, T, S). window: keys to the left and to the right of each query, or one number for both;
     positions are counted from the first query and the first key. Lengths: (batch…).
 
-    dropout_seed: 64 bits, as a number or as two uint32 (the high half first), which may be traced;
-    without a seed nothing is dropped. same_dropout_in_batch: every sequence drops the same.
+    dropout_seed: a number of 64 bits, two uint32 (its high half first), or a key of jax.random; without
+    one nothing is dropped. same_dropout_in_batch: every sequence drops the same.
 
     return_weights: (output, weights), the weights (batch…, N, T, S) before dropout and constants to
     differentiation. Gradients: of query, key, value and bias.
@@ -147,7 +154,7 @@ def attention(
         function, query, key, value, bias=bias, mask=mask, scale=scale,
         lengths=(_lengths(function, "query_lengths", query_lengths, key),
                  _lengths(function, "key_lengths", key_lengths, key)),
-        dropout_seed=None if dropout_seed is None else _seed(dropout_seed),
+        dropout_seed=None if dropout_seed is None else _seed(function, dropout_seed),
         dropout=0.0 if dropout_seed is None else float(dropout_rate),
         same_dropout_in_batch=same_dropout_in_batch,
         softcap=softcap, left=left, right=right, weights=return_weights,

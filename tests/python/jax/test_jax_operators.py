@@ -184,6 +184,12 @@ def test_dropout_is_the_librarys_own(normal):
         hj.attention(*arrays, dropout_rate=0.3, dropout_seed=seed, same_dropout_in_batch=True),
         jnp.asarray(headwise.attention(*arrays, dropout=same).output))
     assert_same_bits(hj.attention(*arrays, dropout_seed=seed), hj.attention(*arrays))
+    key = jax.random.key(3)
+    made = [hj.attention(*arrays, dropout_rate=0.3, dropout_seed=seed)
+            for seed in (key, jax.random.bits(key, (2,), "uint32"))]
+    assert_same_bits(*made)
+    with pytest.raises(ValueError, match="dropout_seed: expected a number, a key of jax.random, or 2"):
+        hj.attention(*arrays, dropout_rate=0.3, dropout_seed=jnp.ones(3))
     with pytest.raises(ValueError, match="dropout_rate: expected at least 0 and less than 1, got 1"):
         hj.attention(*arrays, dropout_rate=1.0, dropout_seed=seed)
 
