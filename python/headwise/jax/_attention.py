@@ -140,8 +140,11 @@ def run(options: Options, operands: Operands) -> Results:
     def lengths(array: Any) -> Any:
         return None if array is None else array.reshape(size)
 
+    query, key, value = (
+        _float32(array).reshape(size, *array.shape[-3:]) for array in operands[:3]
+    )
     made = _attention(options, Operands(
-        *(_float32(array).reshape(size, *array.shape[-3:]) for array in operands[:3]),
+        query, key, value,
         _folded(_float32(operands.bias), tuple(batch), size),
         _folded(operands.mask, tuple(batch), size),
         lengths(operands.query_lengths),
