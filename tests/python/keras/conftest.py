@@ -18,3 +18,10 @@ def pytest_report_header() -> str:
     import keras
 
     return f"Keras {keras.__version__} on {keras.backend.backend()}"
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """What did not run, and why, without being asked."""
+    for report in terminalreporter.stats.get("skipped", []):
+        reason = report.longrepr[2] if isinstance(report.longrepr, tuple) else str(report.longrepr)
+        terminalreporter.write_line(f"not applicable: {report.nodeid.split('::', 1)[1]}: {reason}")
