@@ -83,7 +83,8 @@ def main(arguments: list[str] | None = None) -> int:
     if options.markdown:
         options.markdown.write_text(text + "\n", encoding="utf-8")
     if options.json:
-        options.json.write_text(report.json_text(measurements, summaries, options.frameworks, not_there), encoding="utf-8")
+        document = report.json_text(measurements, summaries, options.frameworks, not_there)
+        options.json.write_text(document, encoding="utf-8")
     if options.svg:
         options.svg.write_text(chart.chart(summaries, report.machine_line(measurements)), encoding="utf-8")
     return 0

@@ -129,8 +129,8 @@ def chart(summaries: Sequence[Summary], footer: str) -> str:
 
     canvas = Canvas()
     canvas.text(MARGIN, 46, "The same computation by others: time over Headwise's time", 24, bold=True)
-    canvas.text(MARGIN, 72, "Right of the line: slower than Headwise. Same numbers in, outputs compared; float32; medians of rounds that "
-                "took turns.", 14, FAINT)
+    canvas.text(MARGIN, 72, "Right of the line: slower than Headwise. Same numbers in, outputs compared; float32; "
+                "medians of rounds that took turns.", 14, FAINT)
     _legend(canvas, keys, 100)
     for count, left in lefts.items():
         canvas.text(left + PANEL / 2, 128, f"{count} thread{'s' if count > 1 else ''}", 14, anchor="middle", bold=True)

@@ -46,8 +46,8 @@ def text(measurements: Sequence[Measurement], summaries: Sequence[Summary], fram
          missing: dict[str, str]) -> str:
     """All of it, in Markdown."""
     parts = [machine_line(measurements) + ".",
-             "Headwise: median time and share of the FMA peak. Others: their time over Headwise's, median and quartiles "
-             "of the rounds; the fastest of them in bold. `~`: disturbed in every round.",
+             "Headwise: median time and share of the FMA peak. Others: their time over Headwise's, median and "
+             "quartiles of the rounds; the fastest of them in bold. `~`: disturbed in every round.",
              tables(summaries), verdict(summaries), "Frameworks and their settings:\n\n" +
              framework_lines(frameworks, missing)]
     if told := differences(summaries):

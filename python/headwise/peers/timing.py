@@ -9,7 +9,6 @@ import time
 from collections.abc import Callable
 
 import headwise
-from headwise._core import Yardsticks
 
 PEAK_SECONDS = 0.004
 
@@ -55,7 +54,7 @@ class Stopwatch:
 
     def __init__(self, threads: int) -> None:
         self._threads = threads
-        self._yardsticks = Yardsticks(headwise.default_target(), largest_bytes=1 << 16)
+        self._yardsticks = headwise.Yardsticks(headwise.default_target(), largest_bytes=1 << 16)
 
     def sample(self, run: Callable[[], object], seconds: float, expected: float) -> Sample:
         """expected: seconds of one run. Runs that are not long are warmed up, since others used the caches."""

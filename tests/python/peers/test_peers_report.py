@@ -59,7 +59,8 @@ def test_table():
         "attention forward, 1 thread", "shape", "Headwise", "PyTorch", "Keras on JAX", "JAX/Flax", "OpenVINO"]
     # 1.0737 GFLOP in 10 ms on a machine of 100 GFLOP/s
     assert [cell.strip() for cell in row.strip("|").split("|")] == [
-        "S 128", "32 × 8 heads, 128, d 64", "10.0 ms, 107% (98–107)", "**1.50 (1.38–1.55)**", "–", "50 (46–50)", "–"]
+        "S 128", "32 × 8 heads, 128, d 64", "10.0 ms, 107% (98–107)", "**1.50 (1.38–1.55)**", "–", "50 (46–50)",
+        "–"]
     assert "attention forward, 2 threads" in text
     assert len({len(line) for line in text.splitlines()[:3]}) == 1
 

@@ -9,7 +9,7 @@ import headwise as hw
 import numpy as np
 import pytest
 from conftest import ROOT
-from headwise.peers.frameworks.headwise_peer import _mask
+from headwise.peers.frameworks.headwise_peer import config_of, mask_of
 from headwise.peers.rows import ROWS, Row, dense_mask, find, make_arrays
 
 
@@ -33,6 +33,13 @@ def test_pairs_are_those_of_the_mask(row: Row):
                          else 4 * pairs * row.size + projections)
 
 
+@pytest.mark.parametrize("row", [row for row in ROWS if row.is_layer], ids=lambda row: row.id)
+def test_work_of_layers_is_what_the_library_counts(row: Row):
+    call = hw.LayerCall(queries=row.queries, batch=row.batch, mask=mask_of(row), training=row.training)
+    cost = hw.layer_cost(config_of(row), call)
+    assert (cost.flops, cost.pairs) == (row.flops, row.pairs)
+
+
 def small(row: Row) -> Row:
     """The same kind of row with few numbers."""
     queries = 1 if row.queries == 1 else 21 if row.queries != row.keys else 37
@@ -46,7 +53,7 @@ def test_headwise_s_mask_is_the_dense_one(id: str):
     row = small(find(id))
     arrays = make_arrays(row)
     inputs = arrays["query"], arrays["key"], arrays["value"]
-    mine = hw.attention(*inputs, mask=_mask(row), layout=hw.Layout.HeadsFirst).output
+    mine = hw.attention(*inputs, mask=mask_of(row), layout=hw.Layout.HeadsFirst).output
     dense = np.ascontiguousarray(np.broadcast_to(dense_mask(row), (2, 1, 37, 37)))
     np.testing.assert_array_equal(
         mine, hw.attention(*inputs, mask=hw.keep(dense), layout=hw.Layout.HeadsFirst).output)

@@ -11,7 +11,7 @@ from headwise.peers.peer import Peer, Way
 from headwise.peers.rows import WEIGHTS, Arrays, Row, dense_keep
 
 
-def _mask(row: Row) -> hw.Mask | None:
+def mask_of(row: Row) -> hw.Mask | None:
     if row.keep:
         return hw.keep(dense_keep(row.queries, row.keys))
     if row.lengths:
@@ -21,11 +21,17 @@ def _mask(row: Row) -> hw.Mask | None:
     return hw.causal() if row.causal else None
 
 
+def config_of(row: Row) -> hw.AttentionConfig:
+    return hw.AttentionConfig(num_heads=row.heads, num_kv_heads=row.kv_heads, key_dim=row.size,
+                              query_features=row.features)
+
+
 class HeadwisePeer(Peer):
     name = "Headwise"
     packages = ("headwise",)
     settings = ("`headwise.attention` on (B,H,T,d), `headwise.MultiHeadAttention` with its kernels packed once; "
-                "for training every step makes the layer, which packs its kernels, and adds up the three gradients of x")
+                "for training every step makes the layer, which packs its kernels, and adds up the three gradients "
+                "of its input")
 
     def __init__(self, threads: int) -> None:
         self._context = hw.Context(threads)
@@ -39,7 +45,7 @@ class HeadwisePeer(Peer):
     def _attention(self, row: Row, arrays: Arrays) -> Way:
         q, k, v = arrays["query"], arrays["key"], arrays["value"]
         out = np.empty_like(q)
-        options = {"mask": _mask(row), "layout": hw.Layout.HeadsFirst, "context": self._context}
+        options = {"mask": mask_of(row), "layout": hw.Layout.HeadsFirst, "context": self._context}
         if row.bias:
             options["bias"] = hw.Bias(arrays["bias"], hw.Axes.HeadQueryKey)
         if not row.training:
@@ -57,16 +63,16 @@ class HeadwisePeer(Peer):
         return Way("attention, attention_backward", run, outputs)
 
     def _layer(self, row: Row, arrays: Arrays) -> Way:
-        layer = hw.MultiHeadAttention(self._config(row), {name: arrays[name] for name in WEIGHTS})
-        x, mask, context = arrays["input"], _mask(row), self._context
+        layer = hw.MultiHeadAttention(config_of(row), {name: arrays[name] for name in WEIGHTS})
+        x, mask, context = arrays["input"], mask_of(row), self._context
         out = np.empty_like(x)
         return Way("MultiHeadAttention", lambda: layer.forward(x, mask=mask, out=out, context=context),
                    lambda r: {"output": r.output})
 
     def _layer_training(self, row: Row, arrays: Arrays) -> Way:
-        config = self._config(row)
+        config = config_of(row)
         weights = {name: arrays[name] for name in WEIGHTS}
-        x, gradient, mask, context = arrays["input"], arrays["output_gradient"], _mask(row), self._context
+        x, gradient, mask, context = arrays["input"], arrays["output_gradient"], mask_of(row), self._context
         out = np.empty_like(x)
 
         def run():
@@ -83,8 +89,3 @@ class HeadwisePeer(Peer):
             return {"output": r.output, "input": of_input, **{name: of_weights[name] for name in WEIGHTS}}
 
         return Way("MultiHeadAttention made anew, forward, backward", run, outputs)
-
-    @staticmethod
-    def _config(row: Row) -> hw.AttentionConfig:
-        return hw.AttentionConfig(num_heads=row.heads, num_kv_heads=row.kv_heads, key_dim=row.size,
-                                  query_features=row.features)

@@ -1,4 +1,4 @@
-"""ONNX Runtime: its fused contrib operators (Attention, MultiHeadAttention, GroupQueryAttention) and ONNX's Attention."""
+"""ONNX Runtime: its fused contrib operators and ONNX's own Attention."""
 
 from __future__ import annotations
 

@@ -13,9 +13,9 @@ from headwise.peers.rows import Arrays, Row, dense_mask
 class OpenVinoPeer(Peer):
     name = "OpenVINO"
     packages = ("openvino",)
-    settings = ("compiled for latency with one stream, `INFERENCE_PRECISION_HINT` f32, `INFERENCE_NUM_THREADS`; weights and "
-                "masks as constants; grouped heads by broadcasting and, for one query, as queries of one head, also "
-                "as two products and a softmax; inputs and outputs set once")
+    settings = ("compiled for latency with one stream, `INFERENCE_PRECISION_HINT` f32, `INFERENCE_NUM_THREADS`; "
+                "weights and masks as constants; grouped heads by broadcasting and, for one query, as queries of one "
+                "head, also as two products and a softmax; inputs and outputs set once")
 
     def __init__(self, threads: int) -> None:
         import openvino

@@ -15,9 +15,10 @@ def as_numpy(tensor):
 class TorchPeer(Peer):
     name = "PyTorch"
     packages = ("torch",)
-    settings = ("SDPA with the fitting flag or a mask (bool or float), flex attention for causal, window and lengths; "
-                "`nn.MultiheadAttention(need_weights=False)` and a layer by hand with one product for Q, K and V; each "
-                "eager in `inference_mode` and by `torch.compile`, layers with frozen weights, with and without `max_autotune`")
+    settings = ("SDPA with the fitting flag or a mask (bool or float), flex attention for causal, window and lengths, "
+                "one query also by two products; `nn.MultiheadAttention(need_weights=False)` and a layer by hand with "
+                "one product for Q, K and V; each eager in `inference_mode` and by `torch.compile`, layers with frozen "
+                "weights, with and without `max_autotune`")
 
     def __init__(self, threads: int) -> None:
         import torch
