@@ -129,21 +129,23 @@ def measure(rows: Sequence[Row], frameworks: Sequence[str], threads: Sequence[in
             progress: Callable[[int, int, str], None]) -> tuple[list[Measurement], dict[str, str]]:
     """All rows on all thread counts; and which frameworks did not start, with the reason.
 
-    A worker that died is gone for the rest of its thread count: the table says so at every row.
+    A worker that died is gone for the rest of its thread count: the table says so at every row. An interrupt
+    (Ctrl-C) ends it with the rows that are complete.
     """
     measurements: list[Measurement] = []
     failures: dict[str, str] = {}
     total = len(rows) * len(threads)
-    for t, count in enumerate(threads):
-        progress(t * len(rows), total, f"{count} threads: starting {len(frameworks)} processes")
-        with working(frameworks, count) as (workers, not_started):
-            failures |= not_started
-            if REFERENCE not in workers:
-                break
-            for i, row in enumerate(rows):
-                done = t * len(rows) + i
-                run = RowRun(row, count, workers, effort,
-                             lambda text, done=done, row=row: progress(done, total, f"{row.id}: {text}"))
-                measurements += run.run()
+    with contextlib.suppress(KeyboardInterrupt):
+        for t, count in enumerate(threads):
+            progress(t * len(rows), total, f"{count} threads: starting {len(frameworks)} processes")
+            with working(frameworks, count) as (workers, not_started):
+                failures |= not_started
+                if REFERENCE not in workers:
+                    break
+                for i, row in enumerate(rows):
+                    done = t * len(rows) + i
+                    run = RowRun(row, count, workers, effort,
+                                 lambda text, done=done, row=row: progress(done, total, f"{row.id}: {text}"))
+                    measurements += run.run()
     progress(total, total, "")
     return measurements, failures

@@ -15,7 +15,7 @@ import pytest
 from headwise import peers
 from headwise.peers.__main__ import main
 from headwise.peers.frameworks import FRAMEWORKS, load, versions
-from headwise.peers.measure import QUICK, REFERENCE, RowRun, working
+from headwise.peers.measure import QUICK, REFERENCE, RowRun, measure, working
 from headwise.peers.rows import find
 from headwise.peers.worker import TOLERANCE
 from headwise.peers.workers import WorkerError, WorkerProcess
@@ -43,7 +43,7 @@ def test_all_frameworks(tmp_path):
         assert not [t for t in results[key]["tried"] if t["failure"]], results[key]["tried"]
 
 
-def test_a_worker_has_its_cpus_alone_and_sleeps(tmp_path):
+def test_a_worker_has_its_cpus_alone_and_sleeps():
     with working([REFERENCE], 1) as (workers, failures):
         assert not failures
         worker = workers[REFERENCE]
@@ -56,6 +56,17 @@ def test_a_worker_has_its_cpus_alone_and_sleeps(tmp_path):
         assert worker.cpu_seconds() > before
         assert [len(m.samples) for m in measurements] == [QUICK.rounds]
         assert texts[0] == "headwise prepares"
+
+
+def test_an_interrupt_leaves_what_is_complete():
+    def progress(done: int, total: int, text: str) -> None:
+        if text == "tiny-32-256: round 1":
+            raise KeyboardInterrupt
+
+    rows = [find("tiny-8-256"), find("tiny-32-256")]
+    measurements, failures = measure(rows, [REFERENCE], [1], QUICK, progress)
+    assert [m.row.id for m in measurements] == ["tiny-8-256"]
+    assert not failures
 
 
 def test_a_process_that_ends_is_told(tmp_path):
