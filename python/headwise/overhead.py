@@ -22,26 +22,34 @@ from headwise._core import time_forward
 
 ROUNDS = 200
 CALLS = 20  # of a round
+WARM_UP = 5  # calls of a round that do not count: the ways before used the caches for themselves
 TORCH = "headwise.torch: layer(x, x, x)"
 
 
 def _seconds(call: Callable[[], object]) -> float:
+    for _ in range(WARM_UP):
+        call()
     begin = time.perf_counter()
     for _ in range(CALLS):
         call()
     return time.perf_counter() - begin
 
 
-def _torch_way(features: int, threads: int) -> Callable[[], float]:
-    """One token through the drop-in for torch, as in inference."""
+def _torch_module(features: int, threads: int):
+    """The drop-in for torch, ready for inference."""
     import torch
 
     from headwise.torch import MultiheadAttention
 
     torch.set_num_threads(threads)
-    layer = MultiheadAttention(features, 8, batch_first=True).eval()
+    return MultiheadAttention(features, 8, batch_first=True).eval().requires_grad_(False)
+
+
+def _torch_way(module, features: int) -> Callable[[], float]:
+    import torch
+
     x = torch.ones(1, 1, features)
-    return torch.no_grad()(lambda: _seconds(lambda: layer(x, x, x, need_weights=False)))
+    return torch.no_grad()(lambda: _seconds(lambda: module(x, x, x, need_weights=False)))
 
 
 def measure(features: int = 512, threads: int = 1, torch: bool = False) -> dict[str, float]:
@@ -52,15 +60,19 @@ def measure(features: int = 512, threads: int = 1, torch: bool = False) -> dict[
     >>> list(times)
     ['C++', 'layer.forward(x)', 'layer.forward(x).output', 'layer.forward(x, out=y, context=c)']
     """
-    config = headwise.AttentionConfig(num_heads=8, key_dim=features // 8, query_features=features)
-    layer = headwise.MultiHeadAttention(config, headwise.AttentionWeights.glorot(config, seed=1))
+    if torch:  # all ways use its weights, so that none finds the cache full of another's
+        module = _torch_module(features, threads)
+        layer = module.packed_layer()
+    else:
+        config = headwise.AttentionConfig(num_heads=8, key_dim=features // 8, query_features=features)
+        layer = headwise.MultiHeadAttention(config, headwise.AttentionWeights.glorot(config, seed=1))
     context = headwise.Context(threads)
     x = numpy.ones((1, 1, features), numpy.float32)
     y = numpy.empty_like(x)
     before = headwise.default_context()
     headwise.set_default_context(context)  # the calls without one use the same
     ways: dict[str, Callable[[], float]] = {
-        "C++": lambda: time_forward(layer, x, CALLS, context),
+        "C++": lambda: time_forward(layer, x, WARM_UP, context) and time_forward(layer, x, CALLS, context),
         "layer.forward(x)": lambda: _seconds(lambda: layer.forward(x)),
         "layer.forward(x).output": lambda: _seconds(lambda: layer.forward(x).output),
         "layer.forward(x, out=y, context=c)": lambda: _seconds(
@@ -68,7 +80,7 @@ def measure(features: int = 512, threads: int = 1, torch: bool = False) -> dict[
         ),
     }
     if torch:
-        ways[TORCH] = _torch_way(features, threads)
+        ways[TORCH] = _torch_way(module, features)
     rounds: dict[str, list[float]] = {name: [] for name in ways}
     for _ in range(ROUNDS):
         for name, way in ways.items():

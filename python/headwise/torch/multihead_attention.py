@@ -52,6 +52,10 @@ class MultiheadAttention(Packs, nn.MultiheadAttention):
         is_causal: bool = False,
     ) -> tuple[Tensor, Tensor | None]:
         """As torch.nn.MultiheadAttention.forward. The weights returned are those before dropout."""
+        if not need_weights and query is key and key is value and attn_mask is None and key_padding_mask is None:
+            output = self._alone(query)
+            if output is not None:
+                return output, None
         if query.is_nested or key.is_nested or value.is_nested:
             return self._forward_nested(query, key, value, key_padding_mask, need_weights, attn_mask,
                                         average_attn_weights)
@@ -76,11 +80,32 @@ class MultiheadAttention(Packs, nn.MultiheadAttention):
             return output.squeeze(0), None if weights is None else weights.squeeze(0)
         return output, weights
 
+    def _alone(self, x: Tensor) -> Tensor | None:
+        """Self-attention with nothing else, recorded by nobody: the call of least cost. None if it is not so."""
+        if is_traced() or not is_plain(x) or x.dim() != 3 or x.is_nested:
+            return None
+        layer = self.packed_layer()
+        if layer is None:
+            return None
+        output = torch.empty_like(x, memory_format=torch.contiguous_format)
+        try:
+            if self.batch_first:
+                layer.forward(x, out=output, context=context())
+            else:
+                layer.forward(x.transpose(0, 1), out=output.transpose(0, 1), context=context())
+        except headwise.ArgumentError:  # said in torch's way elsewhere
+            return None
+        return output
+
+    def packed_layer(self) -> headwise.MultiHeadAttention | None:
+        """The library's own layer with these parameters; None in training mode or if autograd records them."""
+        # Not by name, one at a time: nn.Module looks a name up slowly.
+        parameters = [*self._parameters.values(), *self._modules["out_proj"]._parameters.values()]
+        return self.packed(parameters, self._layer)
+
     def _compute(self, inputs: _Inputs, masks: Masks, request: int) -> tuple[Tensor, Tensor | None]:
         if not is_traced() and inputs.are_plain() and (masks is NO_MASKS or masks.is_plain()):
-            # Not by name, one at a time: nn.Module looks a name up slowly.
-            parameters = [*self._parameters.values(), *self._modules["out_proj"]._parameters.values()]
-            layer = self.packed(parameters, self._layer)
+            layer = self.packed_layer()
             if layer is not None:
                 try:
                     return _run(layer, inputs, masks, request)

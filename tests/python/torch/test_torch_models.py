@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 
+import headwise.overhead
 import headwise.torch
 import pytest
 import torch
@@ -17,17 +18,17 @@ def encoder(**options) -> nn.TransformerEncoder:
 
 
 @pytest.fixture
-def count_calls(monkeypatch):
-    """How often our layer really ran."""
-    calls = []
-    original = headwise.torch.MultiheadAttention._compute
+def called(monkeypatch):
+    """Layers of ours that really ran."""
+    layers = set()
+    original = headwise.torch.MultiheadAttention.forward
 
-    def counted(self, *arguments):
-        calls.append(self)
-        return original(self, *arguments)
+    def noted(self, *arguments, **options):
+        layers.add(self)
+        return original(self, *arguments, **options)
 
-    monkeypatch.setattr(headwise.torch.MultiheadAttention, "_compute", counted)
-    return calls
+    monkeypatch.setattr(headwise.torch.MultiheadAttention, "forward", noted)
+    return layers
 
 
 def test_swap_and_back_keep_every_object():
@@ -64,7 +65,7 @@ def test_swap_of_a_lone_layer_and_of_others_subclasses():
 @pytest.mark.parametrize("norm_first", [True, False])
 @pytest.mark.parametrize("mask", ["none", "padding", "causal"])
 @pytest.mark.parametrize("swapped", ["before", "after"])
-def test_encoder_is_not_bypassed(count_calls, norm_first, mask, swapped):
+def test_encoder_is_not_bypassed(called, norm_first, mask, swapped):
     """In evaluation mode torch's encoder takes the parameters and calls fused kernels; with padding it
     makes nested tensors. Ours must run all the same."""
     torch.manual_seed(31)
@@ -87,7 +88,7 @@ def test_encoder_is_not_bypassed(count_calls, norm_first, mask, swapped):
     with torch.no_grad():
         expected = theirs(x, **options)
         assert_close(ours(x, **options)[attended], expected[attended])
-    assert len(count_calls) == 2
+    assert len(called) == 2
     assert_close(ours(x, **options)[attended], expected[attended])  # with autograd
 
 
@@ -203,3 +204,9 @@ def test_mistakes_of_linear():
         linear(torch.ones(3, 5))
     with pytest.raises(RuntimeError, match=r"\[Linear\] input: expected float32 .*, got torch.float64"):
         linear(torch.ones(3, 4).double())
+
+
+def test_overhead_is_measured():
+    times = headwise.overhead.measure(features=64, torch=True)
+    assert min(times, key=times.get) == "C++"
+    assert list(times)[-1] == headwise.overhead.TORCH
