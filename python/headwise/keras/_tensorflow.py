@@ -1,4 +1,4 @@
-"""The operators on TensorFlow: numpy's, called at once or as nodes of a graph, with gradients.
+"""The operators on TensorFlow: numpy's, called at once or as nodes of a graph, with gradients; nothing is copied.
 
 In a graph the call is made by a thread of TensorFlow's, which has a context of its own as every thread has.
 """
@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 import tensorflow as tf
 
 import headwise as hw
@@ -15,6 +16,8 @@ from headwise.keras import _numpy
 
 # XLA cannot call back into Python.
 SUPPORTS_JIT = False
+
+_ALIGNMENT = 64  # bytes
 
 
 def linear(x: Any, kernel: Any, bias: Any) -> Any:
@@ -87,11 +90,18 @@ def attention(q: Any, k: Any, v: Any, keep: Any, seed: Any, options: Any) -> tup
 def _call(function: Callable[..., tuple[Any, ...]], inputs: tuple[Any, ...], shapes: list[Any]) -> list[Any]:
     """function(*arrays), which returns float32 arrays of these shapes."""
     if tf.executing_eagerly():
-        return [tf.convert_to_tensor(y) for y in function(*(x.numpy() for x in inputs))]
+        return [_tensor(y) for y in function(*(np.asarray(memoryview(x)) for x in inputs))]
     results = tf.numpy_function(function, inputs, [tf.float32] * len(shapes), stateful=False)
     for result, shape in zip(results, shapes, strict=True):
         result.set_shape(shape)
     return results
+
+
+def _tensor(array: np.ndarray) -> Any:
+    """Without a copy where TensorFlow can read it, as all arrays of the library's are aligned."""
+    if array.ctypes.data % _ALIGNMENT == 0 and array.flags.c_contiguous:
+        return tf.experimental.dlpack.from_dlpack(array.__dlpack__())
+    return tf.convert_to_tensor(array)
 
 
 def _last_derivative(function: Callable[..., tuple[Any, ...]], inputs: tuple[Any, ...], shapes: list[Any]) -> list[Any]:
