@@ -5,7 +5,7 @@ JOBS := $(shell nproc 2>/dev/null || echo 2)
 FRAMEWORK_PYTHON := .venv/bin/python
 TOOL := build/release/bin/headwise
 FUZZ_SECONDS ?= 20
-CPP_FILES = find include src cli tests examples bench -name '*.h' -o -name '*.cc'
+CPP_FILES = find include src cli python tests examples bench -name '*.h' -o -name '*.cc'
 
 .PHONY: help demo test accuracy bench lint format sanitize fuzz golden reference install clean release
 
@@ -16,8 +16,8 @@ demo: release  ## Build, take a tour of what Headwise computes, plan a layer and
 	build/release/examples/headwise_tour
 	scripts/demo.sh $(TOOL) build/demo
 
-test:  ## Build and run all tests, those of CPU targets also for ARM under an emulator
-	scripts/install.sh build tool test arm frameworks
+test:  ## Build and run all tests, C++ and Python; those of CPU targets also for ARM under an emulator
+	scripts/install.sh build tool python test arm frameworks
 	scripts/run_tests.py dev arm64
 
 accuracy:  ## Print the error of all results against float64, beside that of a naive float32 run
@@ -47,7 +47,7 @@ lint:  ## Check format, clang-tidy, include directions and Python syntax
 	find src cli examples -name '*.cc' ! -name '*_test.cc' | sort \
 	  | xargs -P $(JOBS) -n 1 .venv/bin/clang-tidy -p build/release --quiet --warnings-as-errors='*'
 	scripts/check_includes.py
-	find scripts tests -name '*.py' | xargs python3 -m py_compile
+	find scripts tests python examples -name '*.py' | xargs python3 -m py_compile
 
 format:  ## Format all C++ files in place
 	scripts/install.sh lint

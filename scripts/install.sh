@@ -1,12 +1,13 @@
 #!/usr/bin/env bash
 # Installs what is missing, by package name. Safe to run again: what is there stays as it is.
-#   scripts/install.sh [build] [tool] [test] [arm] [bench] [fuzz] [lint] [frameworks]    none: all of them
+#   scripts/install.sh [build] [tool] [python] [test] [arm] [bench] [fuzz] [lint] [frameworks]    none: all
 #
 # tool: what the program headwise needs beyond the library: files, pictures, the command line.
+# python: what `pip install .` needs beyond the library.
 # arm: a compiler for aarch64, the libraries of that architecture beside those of this machine
 # (arm64 becomes a foreign architecture of dpkg), and an emulator that runs what was built.
-# frameworks: the Python packages that golden files come from, in .venv of this project. Everything
-# runs on the CPU; where the Python index offers torch with CUDA (some GB), get the CPU build by
+# frameworks: the Python packages that golden files come from and drop-ins are for, and those that build
+# and test ours, in .venv of this project. Everything runs on the CPU; where the Python index offers torch with CUDA (some GB), get the CPU build by
 #   PIP_EXTRA_INDEX_URL=https://download.pytorch.org/whl/cpu scripts/install.sh frameworks
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -52,6 +53,11 @@ need_arm_library() {  # package
     is_installed "$1" arm64 && return
   fi
   missing+=("$1:arm64")
+}
+
+need_python_headers() {
+  python3 -c 'import os, sys, sysconfig
+sys.exit(not os.path.exists(sysconfig.get_path("include") + "/Python.h"))' 2>/dev/null || missing+=(python3-dev)
 }
 
 # The frameworks' wheels exist for these versions.
@@ -160,7 +166,7 @@ install_tidy() {
   pip_install "clang-tidy==$TIDY_VERSION"
 }
 
-(($#)) || set -- build tool test arm bench fuzz lint frameworks
+(($#)) || set -- build tool python test arm bench fuzz lint frameworks
 for group in "$@"; do
   case $group in
     build)
@@ -180,6 +186,15 @@ for group in "$@"; do
       need_library libeigen3-dev eigen3/Eigen/Core
       need_library libpango1.0-dev pango-1.0/pango/pango.h
       need_library fonts-dejavu-core ../share/fonts/truetype/dejavu/DejaVuSans.ttf
+      ;;
+    python)
+      need_tool python3 python3
+      need_python_headers
+      need_tool pkg-config pkg-config
+      need_library nlohmann-json3-dev nlohmann/json.hpp
+      need_library libzip-dev zip.h
+      need_library libhdf5-dev hdf5.h
+      need_library libeigen3-dev eigen3/Eigen/Core
       ;;
     test)
       need_tool python3 python3
@@ -214,7 +229,7 @@ for group in "$@"; do
       ;;
     frameworks) ;;  # after the packages
     *)
-      echo "install.sh: unknown group '$group': build, tool, test, arm, bench, fuzz, lint or frameworks" >&2
+      echo "install.sh: unknown group '$group': build, tool, python, test, arm, bench, fuzz, lint or frameworks" >&2
       exit 2
       ;;
   esac

@@ -2,6 +2,7 @@
 """Configures, builds and tests presets of CMakePresets.json, then counts the test cases.
 
 Usage: run_tests.py PRESET...
+The Python package of a preset, if it builds one, is installed into .venv before its tests run.
 The last line is "N passed, N failed" and nothing else. A suite that crashes or leaks counts as one
 failure more than its cases tell; so does a preset that does not build. Later presets still run.
 What passing suites print (errors and memory they measured) is shown before the count.
@@ -18,6 +19,7 @@ import sys
 import xml.etree.ElementTree as ElementTree
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
+PYTHON = ROOT / ".venv" / "bin" / "python"
 # What GoogleTest, rapidcheck and pytest say in every run.
 BOILERPLATE = re.compile(
     r"\[[ =\-A-Z]+\] |Running main|Using configuration|OK, passed|  YOU HAVE"
@@ -74,6 +76,41 @@ def emulator(preset: str) -> str | None:
     return found[1].replace(";", " ") if found else None
 
 
+def package_step(preset: str) -> list[str] | None:
+    """The command that builds the Python package of what the preset has built; None: it has none.
+
+    pip would configure the same folder for a wheel alone: the settings say that it stays a folder of tests.
+    """
+    cache = ROOT / "build" / preset / "CMakeCache.txt"
+    text = cache.read_text(encoding="utf-8") if cache.exists() else ""
+    if not (ROOT / "build" / preset / "python").exists():
+        return None
+    kind = re.search(r"^CMAKE_BUILD_TYPE:\w+=(.*)$", text, re.MULTILINE)
+    settings = [f"build-dir=build/{preset}", f"cmake.build-type={kind[1] if kind else ''}"]
+    settings += [f"cmake.define.{name}={value}" for name, value in re.findall(
+        r"^(HEADWISE_(?:BUILD_(?!PYTHON)\w+|INSTALL)|BUILD_SHARED_LIBS):\w+=(.*)$", text, re.MULTILINE)]
+    wheels = ROOT / "build" / preset / "wheel"
+    shutil.rmtree(wheels, ignore_errors=True)
+    return [str(PYTHON), "-m", "pip", "--disable-pip-version-check", "wheel", "--quiet", "--no-deps",
+            "--no-build-isolation", "--wheel-dir", str(wheels),
+            *[f"--config-settings={setting}" for setting in settings], "."]
+
+
+def install_package(preset: str) -> bool:
+    """Puts the package into .venv, where the Python suites find it; False if that failed."""
+    step = package_step(preset)
+    if step is None:
+        return True
+    print(f"\n── {preset}: {' '.join(step)}", flush=True)
+    if subprocess.run(step, cwd=ROOT, check=False).returncode != 0:
+        return False
+    wheel, = (ROOT / "build" / preset / "wheel").glob("headwise-*.whl")
+    install = [str(PYTHON), "-m", "pip", "--disable-pip-version-check", "install", "--quiet", "--no-deps",
+               "--force-reinstall", str(wheel)]
+    print(f"── {preset}: {' '.join(install)}", flush=True)
+    return subprocess.run(install, cwd=ROOT, check=False).returncode == 0
+
+
 def run_preset(preset: str) -> tuple[int, int, int]:
     results = ROOT / "build" / preset / "results"
     shutil.rmtree(results, ignore_errors=True)  # an old report must not speak for a new crash
@@ -87,6 +124,9 @@ def run_preset(preset: str) -> tuple[int, int, int]:
     ]
     for step in steps:
         print(f"\n── {preset}: {' '.join(step)}", flush=True)
+        if step[0] == "ctest" and not install_package(preset):
+            print(f"{preset}: the Python package was not built", flush=True)
+            return 0, 1, 0
         if step[0] == "ctest" and emulator(preset):
             print(f"── {preset}: every test runs under the emulator: {emulator(preset)}", flush=True)
         failed = subprocess.run(step, cwd=ROOT, check=False).returncode != 0

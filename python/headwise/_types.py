@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from typing import Any, Protocol, Union
 
@@ -23,3 +24,25 @@ FloatArray = Union[NDArray[numpy.float32], SupportsDLPack, memoryview]
 BoolArray = Union[NDArray[numpy.bool_], SupportsDLPack, memoryview]
 # Integers of any width; copied.
 Integers = Union[NDArray[numpy.integer[Any]], SupportsDLPack, Sequence[int], Sequence[Sequence[int]]]
+# Of a file.
+PathLike = Union[str, "os.PathLike[str]"]
+
+
+class HasShape(Protocol):
+    """An array, of which only the shape matters."""
+
+    @property
+    def shape(self) -> tuple[int, ...]: ...
+
+
+class NamedShape(HasShape, Protocol):
+    """What a file says of a tensor before it is read, as headwise.TensorInfo does."""
+
+    @property
+    def name(self) -> str: ...
+
+
+class TensorSource(Protocol):
+    """Where read_layer() takes tensors from, such as headwise.TensorFile."""
+
+    def read(self, name: str) -> FloatArray: ...

@@ -37,7 +37,37 @@ nb::object make_array(T* data, const Shape& shape, nb::handle owner) {
   return nb::cast(array, nb::rv_policy::reference);
 }
 
+bool is_dense(const ConstView& view) {
+  const Strides dense = row_major_strides(view.shape());
+  for (int axis = 0; axis < view.rank(); ++axis) {
+    if (view.extent(axis) > 1 && view.stride(axis) != dense[static_cast<std::size_t>(axis)]) {
+      return false;
+    }
+  }
+  return true;
+}
+
 }  // namespace
+
+Tensor copy_of(nb::handle array, const Argument& argument) {
+  const Borrowed<const float> borrowed(array, argument);
+  const ConstView& view = borrowed.view();
+  if (!view.present()) fail_type(argument, "an array of float32", "None");
+  if (!is_dense(view)) return Tensor::copy_of(view);
+  return Tensor::copy_of_values(view.shape(), {view.data(), static_cast<std::size_t>(view.size())});
+}
+
+TensorMap tensor_map(const char* function, nb::handle mapping) {
+  if (!nb::hasattr(mapping, "items")) {
+    fail_type({function, "tensors"}, "a mapping from names to arrays", name_of_type(mapping));
+  }
+  TensorMap tensors;
+  for (const nb::handle item : mapping.attr("items")()) {
+    const auto name = nb::cast<std::string>(item[0]);
+    tensors.emplace(name, copy_of(item[1], {function, name.c_str()}));
+  }
+  return tensors;
+}
 
 IndexTensor integers(nb::handle values, const Argument& argument) {
   const nb::object array = nb::ndarray_check(values)
@@ -78,6 +108,7 @@ nb::object to_numpy(BasicTensor<T>&& tensor) {
 
 template nb::object to_numpy(BasicTensor<float>&& tensor);
 template nb::object to_numpy(BasicTensor<std::int64_t>&& tensor);
+template nb::object to_numpy(BasicTensor<bool>&& tensor);
 
 nb::object to_numpy(const Tensor& tensor, nb::handle owner) {
   return make_array(tensor.data(), tensor.shape(), owner);

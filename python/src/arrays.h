@@ -111,6 +111,12 @@ class Borrowed {
   TensorView<T> view_;
 };
 
+// A copy of an array, row-major.
+Tensor copy_of(nb::handle array, const Argument& argument);
+
+// A map of copies, of the argument `tensors`: the library takes tensors of its own.
+TensorMap tensor_map(const char* function, nb::handle mapping);
+
 // Integers of any width, from an array or from a Python sequence. Copied: lengths and ids are few
 // beside the numbers they speak of, and most frameworks have them as int32.
 IndexTensor integers(nb::handle values, const Argument& argument);

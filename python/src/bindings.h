@@ -18,6 +18,10 @@ void bind_layer(nb::module_& module);
 void bind_linear(nb::module_& module);
 void bind_presets(nb::module_& module);
 void bind_transforms(nb::module_& module);
+void bind_layouts(nb::module_& module);
+void bind_machine(nb::module_& module);
+void bind_cost(nb::module_& module);
+void bind_spectra(nb::module_& module);
 void bind_overhead(nb::module_& module);
 
 }  // namespace headwise::python

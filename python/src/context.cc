@@ -1,9 +1,6 @@
 // Context, the default one of each thread, and CPU targets.
 #include "headwise/context.h"
 
-#include <cxxabi.h>
-#include <unistd.h>
-
 #include <memory>
 #include <optional>
 #include <string>
@@ -92,17 +89,6 @@ void bind_report(nb::module_& module) {
 
 Context* context_of(const ContextValue* given) {
   return (given != nullptr ? *given : default_context()).context.get();
-}
-
-// Before Python 3.14, taking the GIL for a thread that outlives the interpreter ends the thread by an
-// unwinding that nanobind's functions do not let through: the process would abort. So such a
-// thread waits for the end of the process, as it does in later versions.
-void take_gil(PyThreadState* state) {
-  try {
-    PyEval_RestoreThread(state);
-  } catch (abi::__forced_unwind&) {
-    for (;;) (void)pause();
-  }
 }
 
 void bind_context(nb::module_& module) {

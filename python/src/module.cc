@@ -26,5 +26,9 @@ NB_MODULE(_core, module) {
   bind_linear(module);
   bind_presets(module);
   bind_transforms(module);
+  bind_layouts(module);
+  bind_machine(module);
+  bind_cost(module);
+  bind_spectra(module);
   bind_overhead(module);
 }

@@ -97,19 +97,6 @@ constexpr const char* kD2lWeightsDoc =
 (4, 4)
 )";
 
-// A map of copies: the library takes tensors of its own, under the framework's names.
-TensorMap tensor_map(const char* function, nb::handle mapping) {
-  if (!nb::hasattr(mapping, "items")) {
-    fail_type({function, "tensors"}, "a mapping from names to arrays", name_of_type(mapping));
-  }
-  TensorMap tensors;
-  for (const nb::handle item : mapping.attr("items")()) {
-    const auto name = nb::cast<std::string>(item[0]);
-    tensors.emplace(name, copy_of(item[1], {function, name.c_str()}));
-  }
-  return tensors;
-}
-
 void bind_weights_reader(nb::module_& module, const char* name, ReadWeights read, const char* doc) {
   module.def(
       name,

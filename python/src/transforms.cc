@@ -5,22 +5,12 @@
 
 #include "arrays.h"
 #include "bindings.h"
+#include "parts.h"
 #include "types.h"
-#include "weights.h"
 
 namespace headwise::python {
 
 namespace {
-
-// headwise.LayerParts: a configuration and its dict of weights.
-struct PartsValue {
-  AttentionConfig config;
-  nb::object weights;
-
-  [[nodiscard]] LayerParts parts() const {
-    return {config, weights_of(weights, config, {"LayerParts", "weights"})};
-  }
-};
 
 struct MergedScoresValue {
   LazyArray<float> matrix;
@@ -36,8 +26,7 @@ PartsValue fold_parts(const PartsValue& layer, Projection projection, FloatsGive
                       FloatsGiven shift) {
   const Borrowed<const float> matrix(map, {"fold", "map"});
   const Borrowed<const float> vector(shift, {"fold", "shift"});
-  LayerParts folded = fold(layer.parts(), projection, matrix.view(), vector.view());
-  return {folded.config, to_dict(std::move(folded.weights))};
+  return PartsValue(fold(layer.parts(), projection, matrix.view(), vector.view()));
 }
 
 constexpr const char* kPartsDoc =
@@ -94,7 +83,7 @@ void bind_types(nb::module_& module) {
       .def(
           "__init__",
           [](PartsValue* self, const AttentionConfig& config, WeightsGiven weights) {
-            new (self) PartsValue{config, nb::borrow(weights)};
+            new (self) PartsValue(config, nb::borrow(weights));
           },
           nb::arg("config"), nb::arg("weights"))
       .def_ro("config", &PartsValue::config)

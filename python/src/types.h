@@ -43,6 +43,7 @@ using BoolsGiven = Given<"BoolArray">;
 using IntegersGiven = Given<"Integers">;
 using FieldsGiven = Given<"dict[str, object]">;
 using WeightsGiven = Given<"Mapping[str, FloatArray]">;
+using PathGiven = Given<"PathLike">;
 using MaskGiven = Given<"Mask">;
 using BiasGiven = Given<"Bias | Sequence[Bias]">;
 
@@ -53,6 +54,7 @@ using WeightsMade = Made<"dict[str, NDArray[numpy.float32]]">;
 using FieldsMade = Made<"dict[str, object]">;
 using FloatsListMade = Made<"list[NDArray[numpy.float32]]">;
 using ShapeMade = Made<"tuple[int, ...]">;
+using AnyArrayMade = Made<"NDArray[numpy.float32] | NDArray[numpy.int64] | NDArray[numpy.bool_]">;
 using ReducedMade = Made<"tuple[object, ...]">;
 
 }  // namespace headwise::python

@@ -10,16 +10,6 @@ namespace headwise::python {
 
 namespace {
 
-bool is_dense(const ConstView& view) {
-  const Strides dense = row_major_strides(view.shape());
-  for (int axis = 0; axis < view.rank(); ++axis) {
-    if (view.extent(axis) > 1 && view.stride(axis) != dense[static_cast<std::size_t>(axis)]) {
-      return false;
-    }
-  }
-  return true;
-}
-
 const WeightField* find_field(const AttentionConfig& config, const std::string& name) {
   for (const WeightField& field : weight_fields()) {
     if (field.name == name && field.present(config)) return &field;
@@ -124,14 +114,6 @@ void bind_initial_weights(nb::module_& module) {
 }
 
 }  // namespace
-
-Tensor copy_of(nb::handle array, const Argument& argument) {
-  const Borrowed<const float> borrowed(array, argument);
-  const ConstView& view = borrowed.view();
-  if (!view.present()) fail_type(argument, "an array of float32", "None");
-  if (!is_dense(view)) return Tensor::copy_of(view);
-  return Tensor::copy_of_values(view.shape(), {view.data(), static_cast<std::size_t>(view.size())});
-}
 
 AttentionWeights weights_of(nb::handle mapping, const AttentionConfig& config,
                             const Argument& argument) {

@@ -7,9 +7,6 @@
 
 namespace headwise::python {
 
-// A copy of an array, row-major.
-Tensor copy_of(nb::handle array, const Argument& argument);
-
 // From a mapping: arrays of flat shape, or with heads as an axis of their own, as Keras has them.
 // Copied, since a layer keeps its weights. Throws for names that this configuration does not have.
 AttentionWeights weights_of(nb::handle mapping, const AttentionConfig& config,

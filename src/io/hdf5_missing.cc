@@ -1,11 +1,11 @@
-// Stands in for the files that need libhdf5, where it was not found.
+// Stands in for the files that need libhdf5, where it is missing.
 #include "io/hdf5.h"
 #include "io/malformed.h"
 
 namespace headwise::io {
 namespace {
 
-[[noreturn]] void refuse() { malformed("HDF5 cannot be read or written: built without HDF5"); }
+[[noreturn]] void refuse() { malformed("HDF5 cannot be read or written: libhdf5 is missing"); }
 
 }  // namespace
 

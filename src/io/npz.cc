@@ -101,7 +101,11 @@ namespace headwise {
 
 void write_npz(const std::string& path, const TensorMap& tensors) {
   io::AtomicFile file(path);
-  io::write_npz([&](auto offset, auto bytes) { file.write_at(offset, bytes); }, tensors);
+  try {
+    io::write_npz([&](auto offset, auto bytes) { file.write_at(offset, bytes); }, tensors);
+  } catch (const io::Malformed& error) {  // without libzip
+    throw FileError(path, error.what());
+  }
   file.commit();
 }
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/check.h"
+#include "headwise/linear.h"
 #include "kernels/gate/gate.h"
 
 namespace headwise::ops {
@@ -43,3 +44,17 @@ void gate_backward(const runtime::Lease& lease, std::int64_t count, const float*
 }
 
 }  // namespace headwise::ops
+
+namespace headwise {
+
+Tensor sigmoid(const ConstView& input, Context* context) {
+  if (!input.present()) base::fail("sigmoid", "input", "a tensor", "none");
+  constexpr double kFlopsEach = 20.0;
+  runtime::Lease lease("sigmoid", context);
+  lease.reserve({}, kFlopsEach * static_cast<double>(input.size()));
+  Tensor output = Tensor::copy_of(input);
+  ops::sigmoid(lease, output.size(), output.data());
+  return output;
+}
+
+}  // namespace headwise

@@ -64,7 +64,7 @@ void run_task(const kernels::Kernels& kernels, const LinearCall& call, const Lin
       .columns = std::min(tasks.panels_per_block * kPanelWidth, call.w.columns - column),
       .depth = call.w.depth,
       .a = tasks.x.block(outer, row),
-      .b = kernels::packed_panels(call.w.panels + column * call.w.depth, call.w.depth),
+      .b = call.w.from(column),
       .c = tasks.y.block(outer, row).from(0, column),
       .bias = call.bias == nullptr ? nullptr : call.bias + column};
   if (call.accumulate) {
@@ -96,6 +96,41 @@ void linear(const runtime::Lease& lease, std::span<const LinearCall> calls) {
       task -= tasks.count();
     }
   });
+}
+
+Shape mapped_shape(const char* function, const ConstView& input, std::int64_t inputs,
+                   std::int64_t outputs) {
+  if (input.rank() < 1 || input.extent(input.rank() - 1) != inputs) {
+    base::fail(function, "input", "a last axis of " + std::to_string(inputs),
+               "shape " + input.shape().to_string());
+  }
+  std::vector<std::int64_t> extents(input.shape().begin(), input.shape().end());
+  extents.back() = outputs;
+  return Shape(extents);
+}
+
+void check_kernel(const char* function, const ConstView& kernel, const ConstView& bias) {
+  if (kernel.rank() != 2) {
+    base::fail(function, "kernel", "shape (inputs, outputs)", kernel.shape().to_string());
+  }
+  const std::int64_t outputs = kernel.extent(1);
+  if (bias.present() && bias.shape() != Shape{outputs}) {
+    base::fail(function, "bias", "shape " + Shape{outputs}.to_string(), bias.shape().to_string());
+  }
+}
+
+void check_mapped(const char* function, const MutableView& output, const Shape& shape,
+                  std::initializer_list<ConstView> read) {
+  if (output.shape() != shape) {
+    base::fail(function, "output", "shape " + shape.to_string(), output.shape().to_string());
+  }
+  const bool shared = std::any_of(read.begin(), read.end(), [&](const ConstView& view) {
+    return tensor::may_overlap(output, view);
+  });
+  if (shared || tensor::may_repeat_elements(output)) {
+    base::fail(function, "output", "memory of its own, apart from the input",
+               "memory that is shared");
+  }
 }
 
 std::int64_t linear_gradient_scratch() {
@@ -191,34 +226,8 @@ void linear_weight_gradient(const runtime::Lease& lease, const LinearGradientCal
 
 }  // namespace ops
 
-namespace {
-
-void check_kernel(const char* function, const ConstView& kernel, const ConstView& bias) {
-  if (kernel.rank() != 2) {
-    base::fail(function, "kernel", "shape (inputs, outputs)", kernel.shape().to_string());
-  }
-  const std::int64_t outputs = kernel.extent(1);
-  if (bias.present() && bias.shape() != Shape{outputs}) {
-    base::fail(function, "bias", "shape " + Shape{outputs}.to_string(), bias.shape().to_string());
-  }
-}
-
-// The input's shape with another last extent.
-Shape mapped_shape(const char* function, const ConstView& input, std::int64_t inputs,
-                   std::int64_t outputs) {
-  if (input.rank() < 1 || input.extent(input.rank() - 1) != inputs) {
-    base::fail(function, "input", "a last axis of " + std::to_string(inputs),
-               "shape " + input.shape().to_string());
-  }
-  std::vector<std::int64_t> extents(input.shape().begin(), input.shape().end());
-  extents.back() = outputs;
-  return Shape(extents);
-}
-
-}  // namespace
-
 PackedLinear::PackedLinear(const ConstView& kernel, const ConstView& bias) {
-  check_kernel("PackedLinear", kernel, bias);
+  ops::check_kernel("PackedLinear", kernel, bias);
   inputs_ = kernel.extent(0);
   outputs_ = kernel.extent(1);
   panels_ = Tensor(Shape{kernels::packed_size(inputs_, outputs_)});
@@ -230,7 +239,7 @@ PackedLinear::PackedLinear(const ConstView& kernel, const ConstView& bias) {
 }
 
 Tensor PackedLinear::operator()(const ConstView& input, Context* context) const {
-  Tensor output(mapped_shape("PackedLinear", input, inputs_, outputs_));
+  Tensor output(ops::mapped_shape("PackedLinear", input, inputs_, outputs_));
   apply(input, output.view(), context);
   return output;
 }
@@ -240,14 +249,8 @@ void PackedLinear::apply(const ConstView& input, const MutableView& output,
   if (panels_.size() != kernels::packed_size(inputs_, outputs_)) {
     base::fail("PackedLinear", "map", "a map", "one that was moved from");
   }
-  const Shape shape = mapped_shape("PackedLinear", input, inputs_, outputs_);
-  if (output.shape() != shape) {
-    base::fail("PackedLinear", "output", "shape " + shape.to_string(), output.shape().to_string());
-  }
-  if (tensor::may_repeat_elements(output) || tensor::may_overlap(output, input)) {
-    base::fail("PackedLinear", "output", "memory of its own, apart from the input",
-               "memory that is shared");
-  }
+  const Shape shape = ops::mapped_shape("PackedLinear", input, inputs_, outputs_);
+  ops::check_mapped("PackedLinear", output, shape, {input});
   if (input.rank() > 3) {  // the strides of more leading axes need not follow one pattern
     for (std::int64_t i = 0; i < input.extent(0); ++i) {
       apply(input.at(0, i), output.at(0, i), context);
@@ -262,18 +265,6 @@ void PackedLinear::apply(const ConstView& input, const MutableView& output,
                       .w = {inputs_, outputs_, panels_.data()},
                       .bias = bias_.size() == 0 ? nullptr : bias_.data(),
                       .y = ops::rows_of(output)});
-}
-
-Tensor linear(const ConstView& input, const ConstView& kernel, const ConstView& bias,
-              Context* context) {
-  if (input.rank() < 1) base::fail("linear", "input", "rank ≥ 1", input.shape().to_string());
-  const std::int64_t features = input.extent(input.rank() - 1);
-  if (kernel.rank() != 2 || kernel.extent(0) != features) {
-    base::fail("linear", "kernel", "shape (" + std::to_string(features) + ", outputs)",
-               kernel.shape().to_string());
-  }
-  check_kernel("linear", kernel, bias);
-  return PackedLinear(kernel, bias)(input, context);
 }
 
 }  // namespace headwise

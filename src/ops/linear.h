@@ -4,7 +4,9 @@
 #pragma once
 
 #include <cstdint>
+#include <initializer_list>
 #include <span>
+#include <vector>
 
 #include "headwise/linear.h"
 #include "headwise/tensor.h"
@@ -62,11 +64,46 @@ Rows<T> rows_of(const TensorView<T>& view) {
   return rows;
 }
 
-// A matrix (depth × columns) packed once for many products. Borrows the panels.
+// Throws unless the kernel is (inputs, outputs) and the bias, if there is one, (outputs).
+void check_kernel(const char* function, const ConstView& kernel, const ConstView& bias);
+
+// Throws unless `output` has this shape and memory apart from what is read meanwhile.
+void check_mapped(const char* function, const MutableView& output, const Shape& shape,
+                  std::initializer_list<ConstView> read);
+
+// `input`'s shape with `outputs` in place of its last extent, which must be `inputs`.
+Shape mapped_shape(const char* function, const ConstView& input, std::int64_t inputs,
+                   std::int64_t outputs);
+
+// Views of rank ≤ 3, in order, that make up one of any rank: the strides of more leading axes need
+// not follow one pattern.
+template <typename T>
+void add_pieces(const TensorView<T>& view, std::vector<Rows<T>>& pieces) {
+  if (view.rank() <= 3) {
+    pieces.push_back(rows_of(view));
+    return;
+  }
+  for (std::int64_t i = 0; i < view.extent(0); ++i) add_pieces(view.at(0, i), pieces);
+}
+template <typename T>
+std::vector<Rows<T>> pieces_of(const TensorView<T>& view) {
+  std::vector<Rows<T>> pieces;
+  add_pieces(view, pieces);
+  return pieces;
+}
+
+// A matrix (depth × columns) packed for products. Borrows the panels.
 struct PackedMatrix {
   std::int64_t depth = 0;
   std::int64_t columns = 0;
   const float* panels = nullptr;
+  // Not packed, but row-major as it lies, whole panels wide: numbers from row to row.
+  std::int64_t in_place_stride = 0;
+
+  [[nodiscard]] kernels::Panels from(std::int64_t column) const {
+    if (in_place_stride == 0) return kernels::packed_panels(panels + column * depth, depth);
+    return kernels::panels_in_place({panels + column, in_place_stride, 1});
+  }
 };
 // Packs on all threads.
 PackedMatrix pack(const runtime::Lease& lease, std::int64_t depth, std::int64_t columns,

@@ -14,6 +14,20 @@ os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 
 
+LINES = pytest.StashKey[list[str]]()
+
+
+@pytest.fixture
+def report(request):
+    """report("largest difference 1e-7") → a line after the tests, which `make test` shows."""
+    return request.config.stash.setdefault(LINES, []).append
+
+
+def pytest_terminal_summary(terminalreporter, config):
+    for line in config.stash.get(LINES, []):
+        terminalreporter.write_line(line)
+
+
 @pytest.fixture
 def normal(request):
     """normal(2, 3) → float32 numbers that depend on the test's name alone."""

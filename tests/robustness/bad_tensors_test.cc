@@ -286,5 +286,19 @@ TEST_F(BadTensors, LinearOfWrongShape) {
   EXPECT_TRUE(refuses([&] { linear({}, kernel); }, "linear", "input"));
 }
 
+TEST_F(BadTensors, LinearBackwardOfWrongShape) {
+  const Tensor kernel({8, 3});
+  const Tensor gradient({kBatch, kKeys, 3});
+  const auto call = [&](const ConstView& x, const ConstView& w, const ConstView& dy) {
+    return [&] { (void)linear_backward(x, w, dy); };
+  };
+  constexpr const char* function = "linear_backward";
+  EXPECT_TRUE(refuses(call(x_, Tensor({7, 3}), gradient), function, "kernel"));
+  EXPECT_TRUE(refuses(call(x_, Tensor({8}), gradient), function, "kernel"));
+  EXPECT_TRUE(refuses(call({}, kernel, gradient), function, "input"));
+  EXPECT_TRUE(refuses(call(x_, kernel, x_), function, "output_gradient"));
+  EXPECT_TRUE(refuses(call(x_, kernel, {}), function, "output_gradient"));
+}
+
 }  // namespace
 }  // namespace headwise

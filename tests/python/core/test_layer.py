@@ -12,7 +12,7 @@ import pytest
 from formulas import assert_close, same_bits
 from safetensors import safe_open
 
-GOLDEN = pathlib.Path(__file__).resolve().parent.parent / "golden"
+GOLDEN = pathlib.Path(__file__).resolve().parent.parent.parent / "golden"
 
 
 class Golden:

@@ -11,17 +11,23 @@ import subprocess
 import sys
 
 import headwise
+import headwise.files
 import headwise.overhead
+import headwise.planning
 import pytest
 from conftest import ROOT
 
 # Said in the documentation of what returns them.
-PARTS = {"TopWeights", "WeightStatistics", "WeightRow", "MergedScores", "AbsorbedKey", "Projection"}
+PARTS = {
+    "AbsorbedKey", "Bound", "HeadPair", "HeadSpectra", "LayerDifference", "LayerSpectra", "LayerTiming",
+    "MemoryCost", "MergedScores", "Pass", "Prediction", "Projection", "RankBounds", "RefactoredLayer",
+    "StageCost", "StageTime", "StoredLayer", "TensorInfo", "TopWeights", "WeightRow", "WeightStatistics",
+}
 
 
 def documented() -> dict[str, object]:
     """Everything with documentation of its own: modules, public names and their members."""
-    found: dict[str, object] = {"headwise": headwise, "presets": headwise.presets,
+    found: dict[str, object] = {"headwise": headwise, "presets": headwise.presets, "files": headwise.files,
                                 "overhead.measure": headwise.overhead.measure}
     for module in (headwise, headwise.presets):
         prefix = "" if module is headwise else "presets."
@@ -65,34 +71,46 @@ def test_version_is_the_header_s():
 
 def test_needs_numpy_alone():
     assert importlib.metadata.requires("headwise") == ["numpy"]
-    program = "import sys, headwise; print(*{name.split('.')[0] for name in sys.modules})"
+    program = "import sys, headwise; print(*sys.modules)"
     loaded = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert "headwise._files" not in loaded.stdout.split(), "its libraries are loaded when they are needed"
     frameworks = {"torch", "jax", "jaxlib", "flax", "keras", "tensorflow", "transformers", "ml_dtypes"}
     assert "headwise" in loaded.stdout.split()
     assert not frameworks & set(loaded.stdout.split())
 
 
-def test_links_the_c_and_c_plus_plus_runtimes_alone():
-    """Highway, where it is a shared library, lies beside the extension."""
-    extension = pathlib.Path(headwise._core.__file__)
+def libraries(extension: pathlib.Path) -> dict[str, str]:
+    """Name → place of the shared libraries that it is linked with, and those with."""
     text = subprocess.run(["ldd", extension], capture_output=True, text=True, check=True).stdout
-    libraries = {}
+    found = {}
     for line in text.splitlines():
         name, _, where = line.strip().partition(" => ")
-        libraries[pathlib.Path(name.split(" ")[0]).name.split(".so")[0]] = where.split(" ")[0]
-    own = libraries.pop("libhwy", str(extension.parent))
-    assert pathlib.Path(own).is_relative_to(extension.parent)
-    assert libraries.keys() <= {"linux-vdso", "ld-linux-x86-64", "ld-linux-aarch64", "libstdc++", "libm",
-                                "libgcc_s", "libc"}
+        found[pathlib.Path(name.split(" ")[0]).name.split(".so")[0]] = where.split(" ")[0]
+    return found
+
+
+RUNTIMES = {"linux-vdso", "ld-linux-x86-64", "ld-linux-aarch64", "libstdc++", "libm", "libgcc_s", "libc"}
+
+
+@pytest.mark.parametrize("name", ["_core", "_files_plain"])
+def test_links_the_c_and_c_plus_plus_runtimes_alone(name):
+    """Highway, where it is a shared library, lies beside the extension."""
+    core = pathlib.Path(headwise._core.__file__)
+    found = libraries(core.with_name(core.name.replace("_core", name)))
+    own = found.pop("libhwy", str(core.parent))
+    assert pathlib.Path(own).is_relative_to(core.parent)
+    assert found.keys() <= RUNTIMES
 
 
 def test_is_typed():
     files = {str(file) for file in importlib.metadata.files("headwise") or []}
-    assert {"headwise/_core/__init__.pyi", "headwise/_core/presets.pyi"} <= files
+    stubs = {"headwise/_core/__init__.pyi", "headwise/_core/presets.pyi", "headwise/_files.pyi"}
+    assert stubs <= files
     assert (pathlib.Path(headwise.__file__).parent / "py.typed").exists()
-    stub = next(f for f in importlib.metadata.files("headwise") or [] if f.name == "__init__.pyi").read_text()
-    for name in headwise.__all__:
-        assert name == "presets" or re.search(rf"^(def|class) {name}\b|^{name}:", stub, re.MULTILINE), name
+    text = "\n".join(f.read_text() for f in importlib.metadata.files("headwise") or [] if str(f) in stubs)
+    written_in_python = {"presets", "Plan", "plan", *headwise.files.__all__} - set(vars(headwise.files._module))
+    for name in set(headwise.__all__) - written_in_python:
+        assert re.search(rf"^(def|class) {name}\b|^{name}:", text, re.MULTILINE), name
 
 
 def test_overhead_is_measured():
@@ -108,13 +126,22 @@ def test_overhead_is_measured():
                           capture_output=True, check=False).returncode == 1
 
 
-def test_programs_of_the_documentation(capsys):
-    text = (ROOT / "docs/python.md").read_text(encoding="utf-8")
-    programs = re.findall(r"```python\n(.*?)```", text, re.DOTALL)
-    assert len(programs) == 5
+def programs(file: str) -> list[str]:
+    return re.findall(r"```python\n(.*?)```", (ROOT / file).read_text(encoding="utf-8"), re.DOTALL)
+
+
+def test_programs_of_the_documentation(capsys, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
     names: dict[str, object] = {}
-    for program in programs:  # each goes on where the one before ended
+    for program in programs("docs/python.md"):  # each goes on where the one before ended
         exec(compile(program, "docs/python.md", "exec"), names)
     printed = capsys.readouterr().out
     assert printed.startswith("(4, 128, 512) (4, 8, 128, 128)\nname ")
-    assert headwise.default_target() in printed.splitlines()[-1]
+    assert headwise.default_target() in printed
+    assert "encoder.0.in_proj_weight (1536, 512) F32" in printed and "predicted, " in printed
+
+
+def test_program_of_the_readme():
+    names: dict[str, object] = {}
+    exec(compile(programs("README.md")[0], "README.md", "exec"), names)
+    assert names["r"].output.shape == (4, 128, 512)

@@ -1,0 +1,147 @@
+"""How torch's tensors reach the library: whether directly, by which threads, with which masks."""
+
+from __future__ import annotations
+
+import functools
+import operator
+import threading
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch import Tensor, get_num_threads, is_grad_enabled
+from torch._C import _get_tracing_state, _len_torch_dispatch_stack
+from torch._C._functorch import peek_interpreter_stack
+from torch.autograd import forward_ad
+from torch.compiler import is_compiling
+
+import headwise
+
+# Of fewer bits than float32: made float32 without loss, and rounded once at the end.
+NARROW = (torch.bfloat16, torch.float16)
+_PLAIN = (Tensor, torch.nn.Parameter)
+_FLOAT32 = torch.float32
+
+
+class _Contexts(threading.local):
+    context: headwise.Context | None = None
+    threads = 0
+
+
+_contexts = _Contexts()
+
+
+def context() -> headwise.Context:
+    """This thread's, with as many threads as torch itself would use: torch.set_num_threads counts here, too."""
+    threads = get_num_threads()
+    if _contexts.threads != threads:
+        _contexts.context, _contexts.threads = headwise.Context(threads), threads
+    return _contexts.context
+
+
+def is_traced() -> bool:
+    """Whether somebody wants to see operators: a compiler, a tracer, vmap."""
+    return (
+        is_compiling()
+        or _len_torch_dispatch_stack() > 0
+        or peek_interpreter_stack() is not None
+        or _get_tracing_state() is not None
+        or forward_ad._current_level >= 0
+    )
+
+
+def is_plain(tensor: Tensor) -> bool:
+    """Whether the library can look at it as it is, unknown to autograd."""
+    return (
+        tensor.dtype is _FLOAT32
+        and type(tensor) in _PLAIN
+        and tensor.is_cpu
+        and not (tensor.requires_grad and is_grad_enabled())
+    )
+
+
+@dataclass
+class Masks:
+    """What hides keys or shifts scores, in the words of the library.
+
+    keep: of bool, True = attend. bias: of float32, added; −∞ hides. Both of rank 4, (B,H,T,S) with 1
+    where they are broadcast. causal: no key after the query, counted from the first of each.
+    """
+
+    keep: list[Tensor] = field(default_factory=list)
+    bias: list[Tensor] = field(default_factory=list)
+    causal: bool = False
+
+    def add(self, mask: Tensor, keeps: bool) -> None:
+        """A mask of rank 4; `keeps`: whether its True means attend."""
+        if mask.dtype == torch.bool:
+            self.keep.append(mask if keeps else ~mask)
+        else:
+            self.bias.append(mask.float())
+
+    def is_plain(self) -> bool:
+        return all(map(is_plain, self.bias)) and all(type(keep) is Tensor for keep in self.keep)
+
+    def options(self) -> dict[str, Any]:
+        """Arguments of headwise.attention and headwise.MultiHeadAttention.forward."""
+        if not (self.keep or self.bias or self.causal):
+            return {}
+        parts = [headwise.keep(keep.detach()) for keep in self.keep]
+        if self.causal:
+            parts.append(headwise.causal(headwise.Alignment.TopLeft))
+        return {
+            "mask": functools.reduce(operator.and_, parts, headwise.Mask()),
+            "bias": [headwise.Bias(bias.detach()) for bias in self.bias],
+        }
+
+
+NO_MASKS = Masks()
+
+
+def refuse_forward_mode(tensors: Sequence[Tensor | None]) -> None:
+    """NotImplementedError for tangents, which operators of torch.library would silently drop."""
+    if is_compiling() or forward_ad._current_level < 0:
+        return
+    for tensor in tensors:
+        if tensor is not None and forward_ad.unpack_dual(tensor).tangent is not None:
+            raise NotImplementedError("headwise.torch has no forward-mode derivatives; use torch.autograd.grad")
+
+
+def expected(function: str, argument: str, wanted: str, got: object) -> str:
+    """The text of every error, as the library itself has it."""
+    return f"[{function}] {argument}: expected {wanted}, got {got}"
+
+
+def common_dtype(function: str, tensors: dict[str, Tensor | None]) -> torch.dtype:
+    """The dtype of the result; RuntimeError for what the library cannot compute.
+
+    Autocast counts attention among the functions that it runs in float32.
+    """
+    autocast = torch.is_autocast_enabled("cpu")
+    first = None
+    for name, tensor in tensors.items():
+        if tensor is None:
+            continue
+        if tensor.dtype is not torch.float32 and tensor.dtype not in NARROW:
+            raise RuntimeError(expected(function, name, "float32 (or bfloat16 or float16, which become float32)",
+                                        f"{tensor.dtype} (convert it first: numbers are not rounded unasked)"))
+        if not (tensor.is_cpu or tensor.is_meta):
+            raise RuntimeError(expected(function, name, "a tensor on the CPU", f"one on {tensor.device}"))
+        if first is None:
+            first = tensor.dtype
+        elif tensor.dtype is not first and not autocast:
+            raise RuntimeError(expected(function, name, f"the same dtype as before, {first}", tensor.dtype))
+    return torch.float32 if autocast or first is None else first
+
+
+def check_mask(function: str, name: str, mask: Tensor, no_mask: type[Exception] = RuntimeError) -> None:
+    """Raises for a mask that is neither of bool nor of a float that becomes float32 without loss.
+
+    no_mask: what torch raises for integers.
+    """
+    if mask.dtype not in (torch.bool, torch.float32, *NARROW):
+        kind = RuntimeError if mask.is_floating_point() else no_mask
+        raise kind(expected(function, name, "bool or float32", mask.dtype))
+    if not (mask.is_cpu or mask.is_meta):
+        raise RuntimeError(expected(function, name, "a tensor on the CPU", f"one on {mask.device}"))

@@ -1,0 +1,112 @@
+"""Parameters in the form that the library computes with, made once and kept while they stay the same."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple, TypeVar
+
+import numpy
+import torch
+from torch import Tensor, is_grad_enabled
+
+Packed = TypeVar("Packed")
+
+# Neighbours among a parameter's numbers, looked at in every call: few, since they are not in the cache then.
+_SAMPLE = 16
+
+
+class _Seen(NamedTuple):
+    """A parameter as it was."""
+
+    tensor: Tensor | None
+    version: int  # how often it was changed, as torch counts
+    address: int
+    # torch does not count changes through tensor.data or numpy, as some moving averages and initialisers
+    # make them; those change all numbers, so that a few show it.
+    sample: numpy.ndarray | None
+    numbers: bytes
+
+    @staticmethod
+    def now(tensor: Tensor) -> _Seen:
+        array = tensor.detach().numpy()
+        while array.ndim > 1:  # the middle row
+            array = array[len(array) // 2]
+        sample = array[:_SAMPLE]
+        return _Seen(tensor, tensor._version, tensor.data_ptr(), sample, sample.tobytes())
+
+
+_NEVER = _Seen(None, 0, 0, None, b"")  # is no parameter
+
+
+def _can_keep(parameter: Tensor | None) -> bool:
+    # Tensors of inference mode do not count their changes.
+    return parameter is None or (
+        type(parameter) in (Tensor, torch.nn.Parameter)
+        and parameter.dtype is torch.float32
+        and parameter.is_cpu
+        and not parameter.is_inference()
+    )
+
+
+class PackedCache:
+    """Holds what was made from parameters until one of them changes. Copies and pickles as empty.
+
+    A layer asks it in every call, when the processor's caches hold weights: hence no helpers in get().
+    """
+
+    def __init__(self) -> None:
+        # One attribute, so that threads see all of it or nothing. None stands for a parameter that is None.
+        self._kept: tuple[list[_Seen | None], object] | None = None
+
+    def get(self, parameters: list[Tensor | None], build: Callable[[], Packed]) -> Packed | None:
+        """What build makes, now or before; None if the parameters are not plain float32 on the CPU."""
+        if self._kept is None or len(self._kept[0]) != len(parameters):
+            return self._make(parameters, build)
+        kept, packed = self._kept
+        for parameter, seen in zip(parameters, kept, strict=True):
+            if parameter is None:
+                if seen is None:
+                    continue
+                return self._make(parameters, build)
+            tensor, version, address, sample, numbers = seen or _NEVER
+            if (
+                parameter is not tensor
+                or parameter._version != version
+                or parameter.data_ptr() != address
+                or sample.tobytes() != numbers
+            ):
+                return self._make(parameters, build)
+        return packed
+
+    def _make(self, parameters: list[Tensor | None], build: Callable[[], Packed]) -> Packed | None:
+        if not all(map(_can_keep, parameters)):
+            return None
+        kept = [None if p is None else _Seen.now(p) for p in parameters]  # first: a change meanwhile must show
+        packed = build()
+        self._kept = kept, packed
+        return packed
+
+    def __reduce__(self) -> tuple[type, tuple[()]]:
+        return PackedCache, ()
+
+
+class Packs:
+    """Of a module: keeps its parameters packed while in evaluation mode. train() and eval() forget them."""
+
+    def packed(self, parameters: list[Tensor | None], build: Callable[[], Packed]) -> Packed | None:
+        """As PackedCache.get; None also in training mode, and if autograd records the parameters."""
+        if self.training:
+            return None
+        if is_grad_enabled() and any(p is not None and p.requires_grad for p in parameters):
+            return None
+        cache = self.__dict__.get("_packed_cache")
+        if cache is None:  # made when needed: swap() turns modules into ours that were made by torch
+            cache = self.__dict__["_packed_cache"] = PackedCache()
+        return cache.get(parameters, build)
+
+    def forget_packed(self) -> None:
+        self.__dict__.pop("_packed_cache", None)
+
+    def train(self, mode: bool = True):
+        self.forget_packed()
+        return super().train(mode)

