@@ -93,9 +93,11 @@ class ColourPicture {
     const RowLabels positions(shown, 0);
     grid_ = terminal_grid(shown, {.named_columns = shown.query_tokens.empty() ? 0 : beside(labels_),
                                   .columns = beside(positions),
+                                  .all_columns = options.width,
                                   .named_lines = lines_for_heads(true),
                                   .lines = lines_for_heads(false)});
     if (!grid_.named) labels_ = positions;
+    has_labels_ = grid_.named || grid_.spacious;
     summaries_ = fitting_summaries(shown, [&](const std::string& text) {
       return longest_name() + 2 + terminal_columns(text) <= title_columns();
     });
@@ -108,12 +110,17 @@ class ColourPicture {
     for (std::size_t first = 0; first < count; first += beside) {
       text += heads(first, std::min(first + beside, count));
     }
-    return text + scale(grid_) + legend(grid_.named);
+    text += scale(grid_);
+    const auto left = options_.height - 1 - std::count(text.begin(), text.end(), '\n');
+    return text + legend(grid_.named, left);
   }
 
  private:
+  [[nodiscard]] std::size_t indent() const { return has_labels_ ? labels_.columns() + 1 : 0; }
+  // A head that stands alone has the line for itself.
   [[nodiscard]] std::size_t title_columns() const {
-    return static_cast<std::size_t>(grid_.title_columns());
+    if (grid_.beside == 1) return width_ - indent();
+    return static_cast<std::size_t>(std::max(grid_.width(), TerminalGrid::kLeastPitch - 1));
   }
   [[nodiscard]] std::size_t pitch() const { return static_cast<std::size_t>(grid_.pitch()); }
 
@@ -129,9 +136,10 @@ class ColourPicture {
     return options_.height - 1 - std::count(all.begin(), all.end(), '\n');
   }
 
-  [[nodiscard]] std::string legend(bool named) const {
-    const int most_lines = std::max(options_.height / 8, 1);
-    return token_legend(shown_, named, width_, static_cast<std::size_t>(most_lines));
+  // In few lines, or in those that are left.
+  [[nodiscard]] std::string legend(bool named, std::ptrdiff_t left = 0) const {
+    const auto lines = std::max<std::ptrdiff_t>({options_.height / 12, 1, left});
+    return token_legend(shown_, named, width_, static_cast<std::size_t>(lines));
   }
 
   [[nodiscard]] std::uint32_t colour(double weight) const {
@@ -141,9 +149,8 @@ class ColourPicture {
 
   // Heads [first, end) beside each other: names, numbers of keys, cells, a blank line.
   std::string heads(std::size_t first, std::size_t end) {
-    const std::string indent = padded("", labels_.columns() + 1);
-    std::string names = indent;
-    std::string axes = indent;
+    std::string names = padded("", indent());
+    std::string axes = names;
     std::vector<Reduced> cells;
     for (std::size_t i = first; i < end; ++i) {
       const std::size_t columns = i + 1 < end ? pitch() : 0;
@@ -153,8 +160,8 @@ class ColourPicture {
     }
     std::string text = names + "\n" + (grid_.spacious ? axes + "\n" : "");
     for (std::int64_t line = 0; line < grid_.lines(); ++line) {
-      text += row_label(line);
-      std::size_t gap = 1;
+      if (has_labels_) text += row_label(line) + " ";
+      std::size_t gap = 0;
       for (const Reduced& head : cells) {
         text += std::string(gap, ' ');
         add_line(text, head, line);
@@ -205,26 +212,27 @@ class ColourPicture {
 
   // The colours, and what else must be known to read the picture.
   std::string scale(const TerminalGrid& grid) {
-    constexpr int kColumns = 20;
-    const std::string smallest = "weight 0 ";
-    std::string text = smallest;
-    const int columns = options_.width < 2 * kColumns ? kColumns / 4 : kColumns;
+    const int columns = options_.width <= 40 ? 5 : 20;
+    std::string text = "weight 0 ";
+    const std::size_t smallest = text.size();
     for (int i = 0; i < columns; ++i) {
       const double place = static_cast<double>(i) / (columns - 1);
       const std::uint32_t both = colour_at(colour_map(Theme::Dark), place);
       painter_.half_block(text, both, both);
     }
     painter_.end(text);
-    char largest[32];
-    std::snprintf(largest, sizeof largest, " %.2g", static_cast<double>(shown_.largest));
-    const std::size_t used =
-        smallest.size() + static_cast<std::size_t>(columns) + std::string(largest).size();
+    char number[32];
+    std::snprintf(number, sizeof number, " %.2g", static_cast<double>(shown_.largest));
+    const std::string largest = number;
     std::vector<std::string> pieces = {scale_name(options_.scale)};
     if (summaries_.empty() || is_number_alone(summaries_.front()))
-      pieces.emplace_back("by each name: entropy");
-    const std::string reduction = reduction_text("cell", grid.row_weights, grid.column_weights);
-    return text + largest + wrapped(pieces, width_, used) +
-           (reduction.empty() ? "" : wrapped_words(reduction, width_));
+      pieces.emplace_back("by name: entropy");
+    if (std::max(grid.row_weights, grid.column_weights) > 1) {
+      pieces.push_back("cell: largest of " + std::to_string(grid.row_weights) + " × " +
+                       std::to_string(grid.column_weights));
+    }
+    const std::size_t used = smallest + static_cast<std::size_t>(columns) + largest.size();
+    return text + largest + wrapped(pieces, width_, used);
   }
 
   const ShownHeads& shown_;
@@ -233,6 +241,7 @@ class ColourPicture {
   Painter painter_;
   RowLabels labels_;
   TerminalGrid grid_;
+  bool has_labels_ = false;  // beside the lines
   std::vector<std::string> summaries_;
 };
 

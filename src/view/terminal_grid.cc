@@ -7,7 +7,7 @@ namespace headwise::view {
 
 namespace {
 
-constexpr std::int64_t kLeastLines = 4;  // of a head; fewer, if it has no more queries
+constexpr std::int64_t kLeastLines = 3;  // of a head; fewer, if it has no more queries
 constexpr std::int64_t kMostSkew = 3;    // beyond, cells are not square
 
 struct Axis {
@@ -50,7 +50,9 @@ TerminalGrid terminal_grid(const ShownHeads& shown, const TerminalRoom& room) {
   using Merit = std::tuple<std::int64_t, bool, std::int64_t, std::int64_t>;
   std::optional<Merit> best_merit;
   const auto consider = [&](std::int64_t beside, bool named, bool spacious) {
-    const std::int64_t columns = named ? room.named_columns : room.columns;
+    const std::int64_t columns = named      ? room.named_columns
+                                 : spacious ? room.columns
+                                            : room.all_columns;
     const std::int64_t lines = named ? room.named_lines : room.lines;
     const std::int64_t pitch = (columns + TerminalGrid::kGap) / beside;
     if (beside > 1 && beside * TerminalGrid::kLeastPitch - 1 > columns) return;
@@ -71,7 +73,7 @@ TerminalGrid terminal_grid(const ShownHeads& shown, const TerminalRoom& room) {
     best = grid;
     best_merit = merit;
   };
-  const std::int64_t most = std::min(heads, room.columns / TerminalGrid::kLeastPitch + 1);
+  const std::int64_t most = std::min(heads, room.all_columns / TerminalGrid::kLeastPitch + 1);
   for (std::int64_t beside = 1; beside <= most; ++beside) {
     for (const bool spacious : {true, false}) {
       consider(beside, false, spacious);

@@ -11,7 +11,7 @@ namespace headwise::view {
 
 struct TerminalGrid {
   static constexpr std::int64_t kGap = 2;          // columns between heads
-  static constexpr std::int64_t kLeastPitch = 13;  // "head 10 1.93" and a gap
+  static constexpr std::int64_t kLeastPitch = 13;  // "head 10 1.93" and a blank
 
   // A cell: so many weights on each side, in so many columns and half lines, which are square.
   std::int64_t row_weights = 1;
@@ -21,19 +21,19 @@ struct TerminalGrid {
   std::int64_t rows = 0;  // of cells, of one head
   std::int64_t columns = 0;
   std::int64_t beside = 1;  // heads
-  bool spacious = false;    // numbers of keys above a head, a blank line below it
-  bool named = false;       // the token of every query beside its line
+  bool spacious = false;  // numbers of keys above and of queries beside a head, a blank line below
+  bool named = false;     // the token of every query beside its line
 
   [[nodiscard]] std::int64_t width() const { return columns * across; }
   [[nodiscard]] std::int64_t lines() const { return base::divide_up(rows * down, 2); }
   [[nodiscard]] std::int64_t own_lines() const { return spacious ? 3 : 1; }  // beside its cells
   [[nodiscard]] std::int64_t pitch() const { return std::max(width() + kGap, kLeastPitch); }
-  [[nodiscard]] std::int64_t title_columns() const { return std::max(width(), kLeastPitch - 1); }
 };
 
 struct TerminalRoom {
   std::int64_t named_columns = 0;  // for heads, beside tokens; 0: there are none
   std::int64_t columns = 0;        // beside positions
+  std::int64_t all_columns = 0;    // beside nothing
   std::int64_t named_lines = 0;    // for heads, with all else that must be said
   std::int64_t lines = 0;
 };

@@ -89,19 +89,20 @@ namespace {
 std::string numbered_list(const std::string& name, const std::vector<std::string>& tokens,
                           std::int64_t first, std::size_t width, std::size_t most_lines) {
   constexpr std::size_t kLongest = 16;
+  constexpr std::size_t kMost = 200;  // of which something can still be found
+  if (tokens.size() > kMost) return "";
   std::vector<std::string> pieces;
-  std::size_t columns = name.size();
   for (const std::string& token : tokens) {
-    // What fills all lines but for one token is what there is room for.
-    if (columns + kLongest > most_lines * (width - kLongest)) {
-      pieces.emplace_back("…");
-      break;
-    }
     const std::string number = std::to_string(first++);
     pieces.push_back(number + " " + terminal_printable(token, kLongest - number.size() - 1));
-    columns += 2 + terminal_columns(pieces.back());
   }
-  return name + wrapped(pieces, width, name.size());
+  while (true) {
+    const std::string text = name + wrapped(pieces, width, name.size());
+    const auto lines = std::count(text.begin(), text.end(), '\n');
+    if (lines <= static_cast<std::ptrdiff_t>(most_lines) || pieces.size() < 2) return text;
+    pieces.pop_back();
+    pieces.back() = "…";
+  }
 }
 
 }  // namespace

@@ -178,8 +178,6 @@ std::string plain_picture(const ShownHeads& shown, const TerminalOptions& option
               ? wrapped_words("percent of a query's attention; · less than 0.5, blank 0", width)
               : shades.legend();
   if (table.fits() && table.names_keys()) return text;
-  constexpr std::int64_t kMostKeys = 200;
-  if (shown.keys > kMostKeys) return text;
   constexpr std::size_t kAllLines = 1000;  // a pipe has no end
   return text + token_legend(shown, table.fits() || shades.names_rows(), width, kAllLines);
 }
