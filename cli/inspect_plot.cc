@@ -31,7 +31,7 @@ LineChart::Panel panel_of(const InspectedLayer& layer, Spectrum HeadSpectra::*pr
     return terminal::fixed(rank(h), 1) + " (head " + std::to_string(h) + ")";
   };
   panel.note = product_name;
-  if (!panel.lines.empty()) panel.note += ", effective ranks " + named(least) + " – " + named(most);
+  if (!panel.lines.empty()) panel.note += ", rank " + named(least) + " – " + named(most);
   return panel;
 }
 
@@ -40,7 +40,8 @@ LineChart::Panel panel_of(const InspectedLayer& layer, Spectrum HeadSpectra::*pr
 std::string inspect_plot(const InspectReport& report) {
   LineChart chart;
   chart.title = "Singular values of " + report.path.substr(report.path.rfind('/') + 1);
-  chart.subtitle = "of each head, divided by its largest";
+  chart.subtitle =
+      "of each head, divided by its largest; rank: the smallest and the largest effective rank";
   chart.x_label = "singular values, the largest first";
   chart.y_label = "σ / σ₁";
   for (const InspectedLayer& layer : report.layers) {
