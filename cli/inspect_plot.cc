@@ -1,4 +1,3 @@
-#include <algorithm>
 #include <cstddef>
 
 #include "headwise/view.h"
@@ -15,20 +14,24 @@ LineChart::Panel panel_of(const InspectedLayer& layer, Spectrum HeadSpectra::*pr
                           const std::string& product_name) {
   LineChart::Panel panel;
   panel.title = layer.found.name.empty() ? product_name : layer.found.name;
-  double least = 0.0;
-  double most = 0.0;
-  for (std::size_t h = 0; h < layer.spectra->heads.size(); ++h) {
-    const Spectrum& spectrum = layer.spectra->heads[h].*product;
+  std::size_t least = 0;
+  std::size_t most = 0;
+  const auto& heads = layer.spectra->heads;
+  const auto rank = [&](std::size_t h) { return (heads[h].*product).effective_rank; };
+  for (std::size_t h = 0; h < heads.size(); ++h) {
+    const Spectrum& spectrum = heads[h].*product;
     if (spectrum.spectral_norm == 0.0) continue;  // dead, or not finite
     LineChart::Line line{"head " + std::to_string(h), spectrum.singular_values};
     for (double& value : line.y) value /= spectrum.spectral_norm;
-    least =
-        panel.lines.empty() ? spectrum.effective_rank : std::min(least, spectrum.effective_rank);
-    most = std::max(most, spectrum.effective_rank);
+    if (panel.lines.empty() || rank(h) < rank(least)) least = h;
+    if (panel.lines.empty() || rank(h) > rank(most)) most = h;
     panel.lines.push_back(std::move(line));
   }
-  panel.note = product_name + ", effective ranks " + terminal::fixed(least, 1) + " – " +
-               terminal::fixed(most, 1);
+  const auto named = [&](std::size_t h) {
+    return terminal::fixed(rank(h), 1) + " (head " + std::to_string(h) + ")";
+  };
+  panel.note = product_name;
+  if (!panel.lines.empty()) panel.note += ", rank " + named(least) + " – " + named(most);
   return panel;
 }
 
@@ -37,7 +40,8 @@ LineChart::Panel panel_of(const InspectedLayer& layer, Spectrum HeadSpectra::*pr
 std::string inspect_plot(const InspectReport& report) {
   LineChart chart;
   chart.title = "Singular values of " + report.path.substr(report.path.rfind('/') + 1);
-  chart.subtitle = "of each head, divided by its largest";
+  chart.subtitle =
+      "of each head, divided by its largest; rank: the smallest and the largest effective rank";
   chart.x_label = "singular values, the largest first";
   chart.y_label = "σ / σ₁";
   for (const InspectedLayer& layer : report.layers) {

@@ -122,16 +122,20 @@ void Canvas::outline(const Box& box, const Colour& colour, double width) {
 
 void Canvas::line(const Point& from, const Point& to, const Colour& colour, double width) {
   const Point points[] = {from, to};
-  polyline(points, colour, width);
+  polyline(points, {.colour = colour}, width);
 }
 
-void Canvas::polyline(std::span<const Point> points, const Colour& colour, double width) {
+void Canvas::polyline(std::span<const Point> points, const LineStyle& style, double width) {
+  constexpr double kDashes[][2] = {{0.0, 0.0}, {5.5, 2.5}, {1.5, 2.0}};  // drawn, left out
   cairo_t* context = handles_->context.get();
-  handles_->set_colour(colour);
+  handles_->set_colour(style.colour);
+  cairo_set_dash(context, kDashes[static_cast<std::size_t>(style.dash)],
+                 style.dash == Dash::None ? 0 : 2, 0.0);
   cairo_set_line_width(context, width);
   cairo_set_line_join(context, CAIRO_LINE_JOIN_ROUND);
   for (const Point& point : points) cairo_line_to(context, point.x, point.y);
   cairo_stroke(context);
+  cairo_set_dash(context, nullptr, 0, 0.0);
 }
 
 void Canvas::dot(const Point& centre, double radius, const Colour& colour) {

@@ -58,7 +58,7 @@ class Canvas {
   void fill(const Box& box, const Colour& colour);
   void outline(const Box& box, const Colour& colour, double width);
   void line(const Point& from, const Point& to, const Colour& colour, double width);
-  void polyline(std::span<const Point> points, const Colour& colour, double width);
+  void polyline(std::span<const Point> points, const LineStyle& style, double width);
   void dot(const Point& centre, double radius, const Colour& colour);
   // Stretched to the box without smoothing: every number keeps its edges.
   void image(const Box& box, const Pixels& pixels);

@@ -22,6 +22,7 @@ constexpr double kAxis = 52.0;        // left of a panel: its numbers
 constexpr double kBelow = 26.0;       // below a panel: its numbers
 constexpr double kPanelTitle = 20.0;  // a line of text above a panel
 constexpr double kLegendRow = 20.0;
+constexpr double kSample = 26.0;        // of a line in the legend: three dashes
 constexpr std::size_t kMostNames = 36;  // of the legend
 
 bool drawable(double y, bool log_y) { return std::isfinite(y) && (!log_y || y > 0.0); }
@@ -145,7 +146,7 @@ class LineDrawing {
       double x = kMargin;
       double y = top_;
       for (std::size_t i = 0; i < std::min(names_.size(), kMostNames); ++i) {
-        const double needed = 24.0 + meter.text_box(names_[i], style(12.0)).width + 18.0;
+        const double needed = kSample + 6.0 + meter.text_box(names_[i], style(12.0)).width + 18.0;
         if (x + needed > width_ - kMargin && x > kMargin) {
           x = kMargin;
           y += kLegendRow;
@@ -171,10 +172,10 @@ class LineDrawing {
             panel_height_};
   }
 
-  [[nodiscard]] Colour colour_of(const LineChart::Line& line, std::size_t index) const {
+  [[nodiscard]] LineStyle style_of(const LineChart::Line& line, std::size_t index) const {
     const auto found = std::find(names_.begin(), names_.end(), line.name);
     if (found != names_.end()) index = static_cast<std::size_t>(found - names_.begin());
-    return line_colour(options_.theme, index);
+    return line_style(options_.theme, index);
   }
 
   void draw_heading(Canvas& canvas) const {
@@ -186,10 +187,11 @@ class LineDrawing {
     canvas.text({kMargin, kMargin + 22.0}, chart_.subtitle, subtitle);
     for (std::size_t i = 0; i < legend_.size(); ++i) {
       const auto [x, y] = legend_[i];
-      canvas.line({x, y + 8.0}, {x + 18.0, y + 8.0}, line_colour(options_.theme, i), 3.0);
+      const Point sample[] = {{x, y + 8.0}, {x + kSample, y + 8.0}};
+      canvas.polyline(sample, line_style(options_.theme, i), 2.4);
       const bool cut = i + 1 == kMostNames && names_.size() > kMostNames;
       const std::string more = "and " + std::to_string(names_.size() - i) + " more";
-      canvas.text({x + 24.0, y}, cut ? more : names_[i], style(12.0));
+      canvas.text({x + kSample + 6.0, y}, cut ? more : names_[i], style(12.0));
     }
   }
 
@@ -220,7 +222,7 @@ class LineDrawing {
     draw_axes(canvas, box, ranges, place);
     canvas.clip({box.x - 2.0, box.y - 2.0, box.width + 4.0, box.height + 4.0});
     for (std::size_t i = 0; i < panel.lines.size(); ++i) {
-      draw_line(canvas, panel.lines[i], colour_of(panel.lines[i], i), place);
+      draw_line(canvas, panel.lines[i], style_of(panel.lines[i], i), place);
     }
     canvas.unclip();
   }
@@ -248,12 +250,12 @@ class LineDrawing {
   }
 
   template <typename Place>
-  void draw_line(Canvas& canvas, const LineChart::Line& line, const Colour& colour,
+  void draw_line(Canvas& canvas, const LineChart::Line& line, const LineStyle& style,
                  const Place& place) const {
     std::vector<Point> points;
     const auto flush = [&] {
-      if (points.size() == 1) canvas.dot(points[0], 2.5, colour);
-      if (points.size() > 1) canvas.polyline(points, colour, 1.8);
+      if (points.size() == 1) canvas.dot(points[0], 2.5, style.colour);
+      if (points.size() > 1) canvas.polyline(points, style, 1.6);
       points.clear();
     };
     for (std::size_t i = 0; i < line.y.size(); ++i) {

@@ -104,18 +104,21 @@ Json packed_levels(const ShownHead& head, float largest, std::int64_t coarsest_s
                    std::size_t room) {
   std::vector<ByteMatrix> levels = {quantised(head.weights, largest)};
   while (std::max(levels.back().rows, levels.back().columns) > coarsest_side) {
-    levels.push_back(halved(levels.back()));
+    levels.push_back(halved(levels.back(), coarsest_side));
   }
   Json result = Json::array();
   std::size_t before = 0;  // bytes of the level that is twice as coarse
   for (std::size_t i = levels.size(); i-- > 0;) {
-    // A level has four times the cells of the one before; so much less it never takes.
-    if (!result.empty() && 2 * before > room) break;
+    // A level of four times the cells of the one before never takes less than twice its bytes.
+    if (!result.empty() && levels[i].rows > levels[i + 1].rows && 2 * before > room) break;
     std::vector<std::string> tiles = packed_tiles(levels[i]);
     before = total_size(tiles);
     if (!result.empty() && before > room) break;
     room -= std::min(before, room);
-    result.push_back({{"level", i}, {"tiles", std::move(tiles)}});
+    result.push_back({{"level", i},
+                      {"rowWeights", levels[i].row_weights},
+                      {"columnWeights", levels[i].column_weights},
+                      {"tiles", std::move(tiles)}});
   }
   return result;
 }

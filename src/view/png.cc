@@ -3,6 +3,7 @@
 #include <cmath>
 #include <cstdio>
 #include <string>
+#include <vector>
 
 #include "headwise/view.h"
 #include "view/canvas.h"
@@ -20,7 +21,7 @@ namespace view {
 
 namespace {
 
-constexpr std::int64_t kAnnotatedCell = 28;  // pixels from which a cell has room for "100"
+constexpr std::int64_t kAnnotatedCell = 28;  // pixels from which a cell has room for ".93"
 
 constexpr double kTickDistance = 15.0;  // pixels between numbers of the colour scale
 
@@ -56,13 +57,16 @@ class HeadsDrawing {
         colours_(theme_colours(options.theme)),
         map_(colour_map(options.theme)),
         canvas_(static_cast<std::int64_t>(layout_.width), static_cast<std::int64_t>(layout_.height),
-                colours_.paper) {}
+                colours_.paper),
+        summaries_(fitting_summaries(shown, [&](const std::string& text) {
+          return canvas_.text_box(text, faint(11.0)).width <= layout_.panel_width();
+        })) {}
 
   std::string png() {
     draw_heading();
     const auto heads = static_cast<std::int64_t>(shown_.heads.size());
     for (std::int64_t i = 0; i < heads; ++i) {
-      draw_head(shown_.heads[static_cast<std::size_t>(i)], layout_.cells(i));
+      draw_head(static_cast<std::size_t>(i), layout_.cells(i));
       // Names stand at the outer sides of the grid: left of each row, below each column.
       if (i % layout_.beside == 0) label_queries(layout_.cells(i));
       if (i + layout_.beside >= heads) label_keys(layout_.cells(i));
@@ -99,12 +103,12 @@ class HeadsDrawing {
                                        static_cast<double>(shown_.largest)));
   }
 
-  void draw_head(const ShownHead& head, const Box& box) {
-    const double width = layout_.pitch() - 10.0;
+  void draw_head(std::size_t index, const Box& box) {
+    const ShownHead& head = shown_.heads[index];
     TextStyle name = ink(13.0, true);
-    name.most_width = width;
+    name.most_width = layout_.panel_width();
     canvas_.text({box.x, box.y - PngLayout::kHead + 2.0}, head.name, name);
-    canvas_.text({box.x, box.y - 19.0}, fitting_summary(head, width), faint(11.0));
+    canvas_.text({box.x, box.y - 19.0}, summaries_[index], faint(11.0));
 
     const Reduced cells = reduced(head.weights, layout_.rows.weights, layout_.columns.weights);
     Pixels pixels{cells.columns, cells.rows, {}};
@@ -116,29 +120,19 @@ class HeadsDrawing {
       annotate(cells, box);
   }
 
-  // Percentages within the cells, where they are large enough.
+  // Weights within the cells, where they are large enough.
   void annotate(const Reduced& cells, const Box& box) {
     for (std::int64_t row = 0; row < cells.rows; ++row) {
       for (std::int64_t column = 0; column < cells.columns; ++column) {
         const float weight = cells(row, column);
-        const long percent = std::lround(100.0 * static_cast<double>(weight));
-        if (percent == 0) continue;
         canvas_.text({box.x + layout_.columns.middle(column), box.y + layout_.rows.middle(row)},
-                     std::to_string(percent),
+                     cell_text(static_cast<double>(weight)),
                      {.size = 11.0,
                       .colour = readable_on(colour(weight)),
                       .horizontal = Horizontal::Centre,
                       .vertical = Vertical::Middle});
       }
     }
-  }
-
-  [[nodiscard]] std::string fitting_summary(const ShownHead& head, double width) const {
-    const auto texts = summary_texts(summarise(head, shown_.first_position));
-    for (const std::string& text : texts) {
-      if (canvas_.text_box(text, faint(11.0)).width <= width) return text;
-    }
-    return texts.back();
   }
 
   void label_queries(const Box& box) {
@@ -223,6 +217,7 @@ class HeadsDrawing {
   const ThemeColours& colours_;
   const ColourMap& map_;
   Canvas canvas_;
+  std::vector<std::string> summaries_;
 };
 
 }  // namespace

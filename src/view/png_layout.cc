@@ -186,7 +186,9 @@ double CellSize::middle(std::int64_t index) const {
   return (static_cast<double>(cell) + 0.5) * static_cast<double>(pixels);
 }
 
-double PngLayout::pitch() const { return std::max(head_width, kLeastHead) + kGap; }
+double PngLayout::panel_width() const { return std::max(head_width, kLeastHead); }
+
+double PngLayout::pitch() const { return panel_width() + kGap; }
 
 Box PngLayout::cells(std::int64_t head) const {
   const auto column = static_cast<double>(head % beside);

@@ -62,7 +62,8 @@ struct PngLayout {
   double width = 0.0;  // of the picture
   double height = 0.0;
 
-  [[nodiscard]] double pitch() const;  // from one head to the next
+  [[nodiscard]] double panel_width() const;  // of a head with its name
+  [[nodiscard]] double pitch() const;        // from one head to the next
   [[nodiscard]] Box cells(std::int64_t head) const;
 };
 

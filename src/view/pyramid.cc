@@ -9,7 +9,7 @@
 namespace headwise::view {
 
 ByteMatrix quantised(const ConstView& weights, float largest) {
-  ByteMatrix result{weights.extent(0), weights.extent(1), {}};
+  ByteMatrix result{.rows = weights.extent(0), .columns = weights.extent(1)};
   result.values.reserve(static_cast<std::size_t>(weights.size()));
   const float inverse = largest > 0.0F ? 1.0F / largest : 0.0F;
   for (std::int64_t row = 0; row < result.rows; ++row) {
@@ -23,14 +23,19 @@ ByteMatrix quantised(const ConstView& weights, float largest) {
   return result;
 }
 
-ByteMatrix halved(const ByteMatrix& level) {
-  ByteMatrix result{base::divide_up(level.rows, 2), base::divide_up(level.columns, 2), {}};
+ByteMatrix halved(const ByteMatrix& level, std::int64_t coarsest) {
+  const std::int64_t down = level.rows > coarsest ? 2 : 1;
+  const std::int64_t across = level.columns > coarsest ? 2 : 1;
+  ByteMatrix result{.rows = base::divide_up(level.rows, down),
+                    .columns = base::divide_up(level.columns, across),
+                    .row_weights = down * level.row_weights,
+                    .column_weights = across * level.column_weights};
   result.values.assign(static_cast<std::size_t>(result.rows * result.columns), 0);
   for (std::int64_t row = 0; row < level.rows; ++row) {
     const std::uint8_t* from = level.values.data() + row * level.columns;
-    std::uint8_t* into = result.values.data() + row / 2 * result.columns;
+    std::uint8_t* into = result.values.data() + row / down * result.columns;
     for (std::int64_t column = 0; column < level.columns; ++column) {
-      into[column / 2] = std::max(into[column / 2], from[column]);
+      into[column / across] = std::max(into[column / across], from[column]);
     }
   }
   return result;

@@ -2,9 +2,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstddef>
 #include <cstdio>
-
-#include "view/printable.h"
 
 namespace headwise {
 
@@ -72,8 +71,8 @@ HeadSummary summarise(const ShownHead& head, std::int64_t first_position) {
 
 std::vector<std::string> summary_texts(const HeadSummary& summary) {
   const std::string entropy = formatted("entropy %.2f", summary.entropy);
-  const std::string keys = formatted(" (about %.3g keys)", std::exp(summary.entropy));
-  const std::string distance = formatted(" · distance %.3g", summary.mean_distance);
+  const std::string keys = formatted(" (about %.1f keys)", std::exp(summary.entropy));
+  const std::string distance = formatted(" · distance %.1f", summary.mean_distance);
   const std::string first = formatted(" · first key %.0f%%", 100.0 * summary.first_key_mass);
   const std::string own = formatted(" · own key %.0f%%", 100.0 * summary.diagonal_mass);
   const std::string before = formatted(" · previous %.0f%%", 100.0 * summary.previous_mass);
@@ -85,11 +84,21 @@ std::vector<std::string> summary_texts(const HeadSummary& summary) {
           formatted("%.2f", summary.entropy)};
 }
 
-std::string summary_text(const HeadSummary& summary, std::size_t columns) {
-  const std::vector<std::string> texts = summary_texts(summary);
-  const auto fits = [&](const std::string& text) { return terminal_columns(text) <= columns; };
-  const auto found = std::find_if(texts.begin(), texts.end(), fits);
-  return found == texts.end() ? texts.back() : *found;
+std::vector<std::string> fitting_summaries(const ShownHeads& shown,
+                                           const std::function<bool(const std::string&)>& fits) {
+  std::vector<std::vector<std::string>> forms;
+  for (const ShownHead& head : shown.heads)
+    forms.push_back(summary_texts(summarise(head, shown.first_position)));
+  const std::size_t last = forms.front().size() - 1;
+  std::size_t form = 0;
+  const auto fits_all = [&] {
+    return std::all_of(forms.begin(), forms.end(),
+                       [&](const auto& texts) { return fits(texts[form]); });
+  };
+  while (form < last && !fits_all()) ++form;
+  std::vector<std::string> texts;
+  for (const auto& each : forms) texts.push_back(each[form]);
+  return texts;
 }
 
 }  // namespace view

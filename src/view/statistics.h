@@ -1,6 +1,7 @@
 // What one head does, in a few numbers.
 #pragma once
 
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -11,9 +12,12 @@ namespace headwise::view {
 
 HeadSummary summarise(const ShownHead& head, std::int64_t first_position);
 
-// "entropy 1.93 (about 6.9 keys) · distance 2.1 · first key 12%", then ever shorter forms.
+// "entropy 1.93 (about 6.9 keys) · distance 2.1 · first key 12%", then ever shorter forms, at last
+// the entropy alone, "1.93".
 std::vector<std::string> summary_texts(const HeadSummary& summary);
-// The longest of them that takes at most so many columns on a terminal; the shortest, if none does.
-std::string summary_text(const HeadSummary& summary, std::size_t columns);
+
+// For every head the same form: the longest that fits for all of them; the shortest, if none does.
+std::vector<std::string> fitting_summaries(const ShownHeads& shown,
+                                           const std::function<bool(const std::string&)>& fits);
 
 }  // namespace headwise::view

@@ -3,13 +3,12 @@
 #include <cmath>
 #include <cstddef>
 #include <cstdio>
-#include <limits>
 
-#include "base/check.h"
 #include "view/colour_map.h"
 #include "view/printable.h"
 #include "view/reduce.h"
 #include "view/statistics.h"
+#include "view/terminal_grid.h"
 #include "view/terminal_labels.h"
 #include "view/terminal_pictures.h"
 
@@ -18,11 +17,6 @@ namespace headwise::view {
 namespace {
 
 using Colour = TerminalOptions::Colour;
-
-constexpr std::int64_t kGap = 2;          // columns between heads
-constexpr std::int64_t kLeastPitch = 10;  // "head 100" and a gap
-constexpr std::int64_t kLeastSide = 16;   // cells below which a picture is not reduced further
-constexpr std::int64_t kOwnLines = 3;     // of a head beside its cells: name, numbers, blank
 
 constexpr std::uint32_t kNothing = 0xFFFFFFFFU;  // the terminal's own background
 
@@ -88,89 +82,64 @@ class Painter {
   std::uint32_t lower_ = 0;
 };
 
-// How large heads are drawn and how many stand beside each other.
-struct Grid {
-  std::int64_t enlarge = 0;  // 0: a weight is half a character; n: 2n columns × n lines
-  std::int64_t factor = 1;   // weights on each side of a cell, if not enlarged
-  std::int64_t columns = 0;  // of characters, of one head
-  std::int64_t lines = 0;
-  std::int64_t beside = 1;  // heads
-
-  [[nodiscard]] std::int64_t pitch() const { return std::max(columns + kGap, kLeastPitch); }
-};
-
-Grid grid_of(const ShownHeads& shown, std::int64_t room, std::int64_t enlarge,
-             std::int64_t factor) {
-  Grid grid{.enlarge = enlarge, .factor = factor};
-  if (enlarge > 0) {
-    grid.columns = shown.keys * 2 * enlarge;
-    grid.lines = shown.queries * enlarge;
-  } else {
-    grid.columns = base::divide_up(shown.keys, factor);
-    grid.lines = base::divide_up(shown.queries, 2 * factor);
-  }
-  grid.beside = std::clamp<std::int64_t>((room + kGap) / grid.pitch(), 1,
-                                         static_cast<std::int64_t>(shown.heads.size()));
-  return grid;
-}
-
-struct Room {
-  std::int64_t with_tokens;  // columns beside the labels of rows
-  std::int64_t with_positions;
-  std::int64_t height;  // lines
-};
-
-// The largest heads that all fit the window; if none do, the smallest that are still readable.
-Grid choose_grid(const ShownHeads& shown, const Room& room) {
-  const auto heads = static_cast<std::int64_t>(shown.heads.size());
-  const auto lines = [&](const Grid& grid) {
-    return base::divide_up(heads, grid.beside) * (grid.lines + kOwnLines);
-  };
-  for (std::int64_t enlarge = 3; enlarge >= 1; --enlarge) {
-    const Grid grid = grid_of(shown, room.with_tokens, enlarge, 1);
-    if (grid.columns <= room.with_tokens && lines(grid) <= room.height) return grid;
-  }
-  for (std::int64_t factor = 1;; ++factor) {
-    const Grid grid = grid_of(shown, room.with_positions, 0, factor);
-    const Grid next = grid_of(shown, room.with_positions, 0, factor + 1);
-    const bool smallest = std::max(next.columns, 2 * next.lines) < kLeastSide;
-    if (grid.columns <= room.with_positions && (lines(grid) <= room.height || smallest))
-      return grid;
-  }
-}
-
 class ColourPicture {
  public:
   ColourPicture(const ShownHeads& shown, const TerminalOptions& options)
       : shown_(shown),
         options_(options),
+        width_(static_cast<std::size_t>(options.width)),
         painter_(options.colour),
-        labels_(shown, static_cast<std::size_t>(std::clamp(options.width / 4, 4, 24))) {
+        labels_(shown, std::clamp<std::size_t>(width_ / 4, 4, 24)) {
     const RowLabels positions(shown, 0);
-    const auto beside = [&](const RowLabels& labels) {
-      return std::max<std::int64_t>(options.width - static_cast<std::int64_t>(labels.columns()) - 1,
-                                    8);
-    };
-    constexpr std::int64_t kHeadingAndScale = 3;  // lines
-    grid_ =
-        choose_grid(shown, {beside(labels_), beside(positions), options.height - kHeadingAndScale});
-    if (grid_.enlarge == 0) labels_ = positions;
+    grid_ = terminal_grid(shown, {.named_columns = shown.query_tokens.empty() ? 0 : beside(labels_),
+                                  .columns = beside(positions),
+                                  .all_columns = options.width,
+                                  .named_lines = lines_for_heads(true),
+                                  .lines = lines_for_heads(false)});
+    if (!grid_.named) labels_ = positions;
+    has_labels_ = grid_.named || grid_.spacious;
+    summaries_ = fitting_summaries(shown, [&](const std::string& text) {
+      return longest_name() + 2 + terminal_columns(text) <= title_columns();
+    });
   }
 
   std::string text() {
-    std::string text = heading(shown_) + "\n\n";
+    std::string text = heading(shown_, width_) + (grid_.spacious ? "\n" : "");
     const auto count = shown_.heads.size();
     const auto beside = static_cast<std::size_t>(grid_.beside);
     for (std::size_t first = 0; first < count; first += beside) {
       text += heads(first, std::min(first + beside, count));
     }
-    return text + scale() + key_legend(shown_, static_cast<std::size_t>(options_.width));
+    text += scale(grid_);
+    const auto left = options_.height - 1 - std::count(text.begin(), text.end(), '\n');
+    return text + legend(grid_.named, left);
   }
 
  private:
-  // Colours of one head, by half-line and column of characters.
-  [[nodiscard]] Reduced cells_of(const ShownHead& head) const {
-    return reduced(head.weights, grid_.factor, grid_.factor);
+  [[nodiscard]] std::size_t indent() const { return has_labels_ ? labels_.columns() + 1 : 0; }
+  // A head that stands alone has the line for itself.
+  [[nodiscard]] std::size_t title_columns() const {
+    if (grid_.beside == 1) return width_ - indent();
+    return static_cast<std::size_t>(std::max(grid_.width(), TerminalGrid::kLeastPitch - 1));
+  }
+  [[nodiscard]] std::size_t pitch() const { return static_cast<std::size_t>(grid_.pitch()); }
+
+  [[nodiscard]] std::int64_t beside(const RowLabels& labels) const {
+    return std::max<std::int64_t>(options_.width - static_cast<std::int64_t>(labels.columns()) - 1,
+                                  8);
+  }
+
+  // What the window has beside everything else that must be said, and the prompt that follows.
+  [[nodiscard]] std::int64_t lines_for_heads(bool named) {
+    const TerminalGrid most_reduced{.row_weights = shown_.queries, .column_weights = shown_.keys};
+    const std::string all = heading(shown_, width_) + scale(most_reduced) + legend(named);
+    return options_.height - 1 - std::count(all.begin(), all.end(), '\n');
+  }
+
+  // In few lines, or in those that are left.
+  [[nodiscard]] std::string legend(bool named, std::ptrdiff_t left = 0) const {
+    const auto lines = std::max<std::ptrdiff_t>({options_.height / 12, 1, left});
+    return token_legend(shown_, named, width_, static_cast<std::size_t>(lines));
   }
 
   [[nodiscard]] std::uint32_t colour(double weight) const {
@@ -180,53 +149,60 @@ class ColourPicture {
 
   // Heads [first, end) beside each other: names, numbers of keys, cells, a blank line.
   std::string heads(std::size_t first, std::size_t end) {
-    const auto pitch = static_cast<std::size_t>(grid_.pitch());
-    const std::string indent = padded("", labels_.columns() + 1);
-    std::string names = indent;
-    std::string axes = indent;
+    std::string names = padded("", indent());
+    std::string axes = names;
     std::vector<Reduced> cells;
     for (std::size_t i = first; i < end; ++i) {
-      const ShownHead& head = shown_.heads[i];
-      names += padded(title(head, pitch - 1), pitch);
-      cells.push_back(cells_of(head));
-      const std::int64_t cell = grid_.enlarge > 0 ? 2 * grid_.enlarge : 1;
-      axes += padded(key_axis(cells.back().columns, cell, grid_.factor), pitch);
+      const std::size_t columns = i + 1 < end ? pitch() : 0;
+      names += padded(title(i), columns);
+      axes += padded(key_axis(grid_.columns, grid_.across, grid_.column_weights), columns);
+      cells.push_back(reduced(shown_.heads[i].weights, grid_.row_weights, grid_.column_weights));
     }
-    std::string text = names + "\n" + axes + "\n";
-    for (std::int64_t line = 0; line < grid_.lines; ++line) {
-      text += row_label(line) + " ";
+    std::string text = names + "\n" + (grid_.spacious ? axes + "\n" : "");
+    for (std::int64_t line = 0; line < grid_.lines(); ++line) {
+      if (has_labels_) text += row_label(line) + " ";
+      std::size_t gap = 0;
       for (const Reduced& head : cells) {
+        text += std::string(gap, ' ');
         add_line(text, head, line);
-        text += std::string(pitch - static_cast<std::size_t>(grid_.columns), ' ');
+        gap = pitch() - static_cast<std::size_t>(grid_.width());
       }
       text += '\n';
     }
-    return text + "\n";
+    return text + (grid_.spacious ? "\n" : "");
+  }
+
+  [[nodiscard]] std::size_t longest_name() const {
+    std::size_t longest = 0;
+    for (const ShownHead& head : shown_.heads)
+      longest = std::max(longest, terminal_columns(head.name));
+    return longest;
   }
 
   // The name, and as much of the summary as there is room for.
-  [[nodiscard]] std::string title(const ShownHead& head, std::size_t columns) const {
-    std::string name = terminal_printable(head.name, columns);
-    const std::size_t used = terminal_columns(name) + 2;
-    if (used + 24 > columns) return name;
-    const std::string text = summary_text(summarise(head, shown_.first_position), columns - used);
-    return terminal_printable(name + "  " + text, columns);
+  [[nodiscard]] std::string title(std::size_t head) const {
+    const std::string& summary = summaries_[head];
+    const std::string gap = is_number_alone(summary) ? " " : "  ";
+    const std::size_t rest = gap.size() + terminal_columns(summary);
+    return terminal_printable(shown_.heads[head].name, title_columns() - rest) + gap + summary;
+  }
+  static bool is_number_alone(const std::string& summary) {
+    return summary.find(' ') == std::string::npos;
   }
 
-  // Lines that hold one query have its token; of those that hold several every fourth has a number.
+  // Lines that hold one query have its token or position; of others every fourth has a number.
   [[nodiscard]] std::string row_label(std::int64_t line) const {
-    if (grid_.enlarge > 0) {
-      return line % grid_.enlarge == 0 ? labels_.of(line / grid_.enlarge) : labels_.none();
+    if (grid_.down == 1) {
+      return line % 4 == 0 ? labels_.position(line * 2 * grid_.row_weights) : labels_.none();
     }
-    return line % 4 == 0 ? labels_.position(line * 2 * grid_.factor) : labels_.none();
+    return 2 * line % grid_.down == 0 ? labels_.of(2 * line / grid_.down) : labels_.none();
   }
 
   void add_line(std::string& text, const Reduced& cells, std::int64_t line) {
-    const std::int64_t across = grid_.enlarge > 0 ? 2 * grid_.enlarge : 1;
-    for (std::int64_t column = 0; column < grid_.columns; ++column) {
+    for (std::int64_t column = 0; column < grid_.width(); ++column) {
       const auto at = [&](std::int64_t half) {
-        const std::int64_t row = grid_.enlarge > 0 ? line / grid_.enlarge : 2 * line + half;
-        return row < cells.rows ? colour(static_cast<double>(cells(row, column / across)))
+        const std::int64_t row = (2 * line + half) / grid_.down;
+        return row < cells.rows ? colour(static_cast<double>(cells(row, column / grid_.across)))
                                 : kNothing;
       };
       painter_.half_block(text, at(0), at(1));
@@ -234,27 +210,39 @@ class ColourPicture {
     painter_.end(text);
   }
 
-  std::string scale() {
-    constexpr int kColumns = 32;
+  // The colours, and what else must be known to read the picture.
+  std::string scale(const TerminalGrid& grid) {
+    const int columns = options_.width <= 40 ? 5 : 20;
     std::string text = "weight 0 ";
-    for (int i = 0; i < kColumns; ++i) {
-      const double place = static_cast<double>(i) / (kColumns - 1);
+    const std::size_t smallest = text.size();
+    for (int i = 0; i < columns; ++i) {
+      const double place = static_cast<double>(i) / (columns - 1);
       const std::uint32_t both = colour_at(colour_map(Theme::Dark), place);
       painter_.half_block(text, both, both);
     }
     painter_.end(text);
-    char largest[32];
-    std::snprintf(largest, sizeof largest, " %.2g, ", static_cast<double>(shown_.largest));
-    text += std::string(largest) + scale_name(options_.scale) + "\n";
-    const std::string reduction = reduction_text("cell", grid_.factor, grid_.factor);
-    return text + (reduction.empty() ? "" : reduction + "\n");
+    char number[32];
+    std::snprintf(number, sizeof number, " %.2g", static_cast<double>(shown_.largest));
+    const std::string largest = number;
+    std::vector<std::string> pieces = {scale_name(options_.scale)};
+    if (summaries_.empty() || is_number_alone(summaries_.front()))
+      pieces.emplace_back("by name: entropy");
+    if (std::max(grid.row_weights, grid.column_weights) > 1) {
+      pieces.push_back("cell: largest of " + std::to_string(grid.row_weights) + " × " +
+                       std::to_string(grid.column_weights));
+    }
+    const std::size_t used = smallest + static_cast<std::size_t>(columns) + largest.size();
+    return text + largest + wrapped(pieces, width_, used);
   }
 
   const ShownHeads& shown_;
   const TerminalOptions& options_;
+  std::size_t width_;
   Painter painter_;
   RowLabels labels_;
-  Grid grid_;
+  TerminalGrid grid_;
+  bool has_labels_ = false;  // beside the lines
+  std::vector<std::string> summaries_;
 };
 
 }  // namespace

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <sstream>
 
 #include "base/check.h"
 #include "view/printable.h"
@@ -63,23 +64,58 @@ std::string key_axis(std::int64_t columns, std::int64_t cell_columns,
   return axis;
 }
 
-std::string key_legend(const ShownHeads& shown, std::size_t width) {
-  constexpr std::int64_t kMostKeys = 200;
-  constexpr std::size_t kLongest = 24;
-  const bool said = shown.first_position == 0 && shown.key_tokens == shown.query_tokens;
-  if (shown.key_tokens.empty() || said || shown.keys > kMostKeys) return "";
+std::string wrapped(const std::vector<std::string>& pieces, std::size_t width, std::size_t used,
+                    const std::string& gap) {
   std::string text;
-  std::string line = "keys:";
-  for (std::int64_t key = 0; key < shown.keys; ++key) {
-    const std::string entry =
-        "  " + std::to_string(key) + " " + terminal_printable(shown.key_label(key), kLongest);
-    if (terminal_columns(line + entry) > width) {
-      text += line + "\n";
-      line = "     ";
-    }
-    line += entry;
+  for (const std::string& piece : pieces) {
+    const std::size_t columns = terminal_columns(piece);
+    const bool fits = used + gap.size() + columns <= width;
+    if (used > 0) text += fits ? gap : "\n";
+    used = used > 0 && fits ? used + gap.size() + columns : columns;
+    text += piece;
   }
-  return text + line + "\n";
+  return text + "\n";
+}
+
+std::string wrapped_words(const std::string& text, std::size_t width) {
+  std::istringstream words(text);
+  std::vector<std::string> pieces;
+  for (std::string word; words >> word;) pieces.push_back(terminal_printable(word, width));
+  return wrapped(pieces, width, 0, " ");
+}
+
+namespace {
+
+std::string numbered_list(const std::string& name, const std::vector<std::string>& tokens,
+                          std::int64_t first, std::size_t width, std::size_t most_lines) {
+  constexpr std::size_t kLongest = 16;
+  constexpr std::size_t kMost = 200;  // of which something can still be found
+  if (tokens.size() > kMost) return "";
+  std::vector<std::string> pieces;
+  for (const std::string& token : tokens) {
+    const std::string number = std::to_string(first++);
+    pieces.push_back(number + " " + terminal_printable(token, kLongest - number.size() - 1));
+  }
+  while (true) {
+    const std::string text = name + wrapped(pieces, width, name.size());
+    const auto lines = std::count(text.begin(), text.end(), '\n');
+    if (lines <= static_cast<std::ptrdiff_t>(most_lines) || pieces.size() < 2) return text;
+    pieces.pop_back();
+    pieces.back() = "…";
+  }
+}
+
+}  // namespace
+
+std::string token_legend(const ShownHeads& shown, bool rows_named, std::size_t width,
+                         std::size_t most_lines) {
+  const bool same = shown.first_position == 0 && shown.key_tokens == shown.query_tokens;
+  std::string text;
+  if (!shown.query_tokens.empty() && !rows_named && !same)
+    text += numbered_list("queries:", shown.query_tokens, shown.first_position, width, most_lines);
+  if (!shown.key_tokens.empty() && !(rows_named && same))
+    text += numbered_list(same ? "tokens:" : "keys:", shown.key_tokens, 0, width, most_lines);
+  return text;
 }
 
 std::string sizes_text(const ShownHeads& shown) {
@@ -90,9 +126,10 @@ std::string sizes_text(const ShownHeads& shown) {
          counted(shown.queries, "query", "queries") + " × " + counted(shown.keys, "key", "keys");
 }
 
-std::string heading(const ShownHeads& shown) {
+std::string heading(const ShownHeads& shown, std::size_t width) {
   const std::string sizes = sizes_text(shown);
-  return shown.title.empty() ? sizes : terminal_printable(shown.title, 200) + ": " + sizes;
+  return wrapped_words(
+      shown.title.empty() ? sizes : terminal_printable(shown.title, 200) + ": " + sizes, width);
 }
 
 }  // namespace headwise::view

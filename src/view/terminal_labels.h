@@ -33,12 +33,22 @@ class RowLabels {
 // Numbers of the keys above their columns, as many as stay apart: "0    5    10".
 std::string key_axis(std::int64_t columns, std::int64_t cell_columns, std::int64_t keys_per_column);
 
-// "keys: 0 the  1 cat  …", wrapped; "" where the rows have said it already, or there are too many.
-std::string key_legend(const ShownHeads& shown, std::size_t width);
+// Pieces after each other in lines of `width` columns, the first of which are used already.
+std::string wrapped(const std::vector<std::string>& pieces, std::size_t width, std::size_t used = 0,
+                    const std::string& gap = "  ");
+
+// The words of a text, likewise.
+std::string wrapped_words(const std::string& text, std::size_t width);
+
+// "keys:  0 the  1 cat  …", wrapped; what needs more lines ends in "…". Queries that are another
+// text than the keys have a list of their own. "" where there are no tokens, or the rows have named
+// them already.
+std::string token_legend(const ShownHeads& shown, bool rows_named, std::size_t width,
+                         std::size_t most_lines);
 
 // "12 heads, 11 queries × 11 keys"
 std::string sizes_text(const ShownHeads& shown);
-// The same after the title, if there is one.
-std::string heading(const ShownHeads& shown);
+// The same after the title, if there is one; wrapped.
+std::string heading(const ShownHeads& shown, std::size_t width);
 
 }  // namespace headwise::view

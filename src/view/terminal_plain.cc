@@ -17,10 +17,12 @@ namespace headwise::view {
 
 namespace {
 
-constexpr std::size_t kMostLabel = 20;  // columns of position and token
-constexpr std::size_t kPercent = 3;     // "100"
-constexpr std::size_t kMostCell = 8;    // letters of a token above its column
+constexpr std::size_t kPercent = 3;   // "100"
+constexpr std::size_t kMostCell = 8;  // letters of a token above its column
 constexpr std::size_t kTellingLetters = 5;
+
+// Of position and token.
+std::size_t label_columns(std::size_t width) { return std::min<std::size_t>(20, width / 2); }
 
 std::string rounded(double value) {
   char text[32];
@@ -43,7 +45,7 @@ std::string percentage(float weight) {
 class PercentTable {
  public:
   PercentTable(const ShownHeads& shown, std::size_t width)
-      : shown_(shown), labels_(shown, kMostLabel) {
+      : shown_(shown), labels_(shown, label_columns(width)) {
     const auto keys = static_cast<std::size_t>(shown.keys);
     const std::size_t room = width > labels_.columns() ? (width - labels_.columns()) / keys : 0;
     std::size_t longest = kPercent;
@@ -98,13 +100,17 @@ const char* shade(ColourScale scale, float weight, float largest) {
 class ShadePicture {
  public:
   ShadePicture(const ShownHeads& shown, const TerminalOptions& options)
-      : shown_(shown), options_(options), labels_(shown, kMostLabel) {
-    const auto room = std::max<std::int64_t>(
-        options.width - static_cast<std::int64_t>(labels_.columns()) - 1, 16);
+      : shown_(shown),
+        options_(options),
+        labels_(shown, label_columns(static_cast<std::size_t>(options.width))) {
+    const auto room =
+        std::max<std::int64_t>(options.width - static_cast<std::int64_t>(labels_.columns()) - 1, 1);
     column_factor_ = base::divide_up(shown.keys, room);
     cell_ = 2 * shown.keys <= room ? 2 : 1;
-    // A character is twice as high as it is wide.
-    row_factor_ = column_factor_ == 1 ? 1 : 2 * column_factor_;
+    // A character is twice as high as it is wide. Few queries keep a line each.
+    constexpr std::int64_t kFew = 16;
+    if (column_factor_ > 1 && shown.queries > kFew)
+      row_factor_ = std::min(2 * column_factor_, base::divide_up(shown.queries, kFew));
   }
 
   [[nodiscard]] std::string of(const ShownHead& head) const {
@@ -123,15 +129,19 @@ class ShadePicture {
     return text;
   }
 
+  [[nodiscard]] bool names_rows() const { return row_factor_ == 1; }
+
   [[nodiscard]] std::string legend() const {
-    std::string text = "blank 0";
+    std::vector<std::string> pieces = {"blank 0"};
     for (std::size_t i = 0; i < kShades.size(); ++i) {
       const double place = static_cast<double>(i) / static_cast<double>(kShades.size());
       const double from = scale_weight(options_.scale, place, static_cast<double>(shown_.largest));
-      text += std::string("   ") + kShades[i] + (i == 0 ? " above 0" : " from " + rounded(from));
+      pieces.push_back(kShades[i] + (i == 0 ? " above 0" : " from " + rounded(from)));
     }
+    const auto width = static_cast<std::size_t>(options_.width);
     const std::string reduction = reduction_text("cell", row_factor_, column_factor_);
-    return text + (reduction.empty() ? "" : "; " + reduction) + "\n";
+    return wrapped(pieces, width, 0, "   ") +
+           (reduction.empty() ? "" : wrapped_words(reduction, width));
   }
 
  private:
@@ -149,19 +159,27 @@ std::string plain_picture(const ShownHeads& shown, const TerminalOptions& option
   const auto width = static_cast<std::size_t>(options.width);
   const PercentTable table(shown, width);
   const ShadePicture shades(shown, options);
-  std::string text = heading(shown) + "\n";
+  std::string text = heading(shown, width);
+  std::size_t longest = 0;
+  std::vector<std::string> names;
   for (const ShownHead& head : shown.heads) {
-    const std::string name = terminal_printable(head.name, 60);
-    const std::size_t used = terminal_columns(name) + 2;
-    const HeadSummary summary = summarise(head, shown.first_position);
-    text += "\n" + name + "  " + summary_text(summary, width > used ? width - used : 0) + "\n";
-    text += table.fits() ? table.of(head) : shades.of(head);
+    names.push_back(terminal_printable(head.name, width / 2));
+    longest = std::max(longest, terminal_columns(names.back()));
+  }
+  const auto summaries = fitting_summaries(shown, [&](const std::string& summary) {
+    return longest + 2 + terminal_columns(summary) <= width;
+  });
+  for (std::size_t i = 0; i < names.size(); ++i) {
+    text += "\n" + names[i] + "  " + summaries[i] + "\n";
+    text += table.fits() ? table.of(shown.heads[i]) : shades.of(shown.heads[i]);
   }
   text += '\n';
-  text +=
-      table.fits() ? "percent of a query's attention; · less than 0.5, blank 0\n" : shades.legend();
-  const bool named = table.fits() && table.names_keys();
-  return text + (named ? "" : key_legend(shown, width));
+  text += table.fits()
+              ? wrapped_words("percent of a query's attention; · less than 0.5, blank 0", width)
+              : shades.legend();
+  if (table.fits() && table.names_keys()) return text;
+  constexpr std::size_t kAllLines = 1000;  // a pipe has no end
+  return text + token_legend(shown, table.fits() || shades.names_rows(), width, kAllLines);
 }
 
 }  // namespace headwise::view

@@ -22,7 +22,13 @@ struct ThemeColours {
 
 const ThemeColours& theme_colours(Theme theme);
 
-// Distinct hues of equal lightness, for lines. Any index; hues come back after twelve.
-Colour line_colour(Theme theme, std::size_t index);
+// Lines are told apart by six colours, which differ in lightness too; when they come back, by
+// dashes. More colours would only look alike.
+enum class Dash { None, Long, Short };
+struct LineStyle {
+  Colour colour;
+  Dash dash = Dash::None;
+};
+LineStyle line_style(Theme theme, std::size_t index);  // any index
 
 }  // namespace headwise::view

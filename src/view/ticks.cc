@@ -59,4 +59,11 @@ std::string tick_text(double value) {
   return text;
 }
 
+std::string cell_text(double weight) {
+  const long hundredths = std::lround(100.0 * weight);
+  if (hundredths == 0) return "";
+  if (hundredths >= 100) return "1";
+  return (hundredths < 10 ? ".0" : ".") + std::to_string(hundredths);
+}
+
 }  // namespace headwise::view

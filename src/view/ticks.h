@@ -20,4 +20,7 @@ std::vector<double> logarithmic_ticks(const Range& range, int count);
 // As short as it can be without being wrong: "0.02", "1,000", "1e-06".
 std::string tick_text(double value);
 
+// A weight within its cell, in hundredths: ".93", "1"; nothing for what rounds to 0.
+std::string cell_text(double weight);
+
 }  // namespace headwise::view

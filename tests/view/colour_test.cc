@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
 #include "view/colour_map.h"
 #include "view/oklab.h"
@@ -61,7 +62,22 @@ TEST(Theme, TextIsReadable) {
     EXPECT_GE(contrast(colours.ink, colours.paper), 7.0);
     EXPECT_GE(contrast(colours.faint, colours.paper), 4.5);
     for (std::size_t i = 0; i < 12; ++i) {
-      EXPECT_GE(contrast(view::line_colour(theme, i), colours.paper), 3.0) << i;
+      EXPECT_GE(contrast(view::line_style(theme, i).colour, colours.paper), 3.0) << i;
+    }
+  }
+}
+
+// By eye: a step of a fifth of sRGB's cube, or another dash.
+TEST(Theme, LinesAreToldApart) {
+  for (const Theme theme : {Theme::Light, Theme::Dark}) {
+    for (std::size_t i = 0; i < 18; ++i) {
+      for (std::size_t j = 0; j < i; ++j) {
+        const auto [a, b] = std::pair(view::line_style(theme, i), view::line_style(theme, j));
+        const double apart =
+            std::hypot(a.colour.red - b.colour.red, a.colour.green - b.colour.green,
+                       a.colour.blue - b.colour.blue);
+        EXPECT_TRUE(apart > 0.2 || a.dash != b.dash) << i << " and " << j;
+      }
     }
   }
 }

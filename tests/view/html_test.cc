@@ -124,9 +124,11 @@ void expect_levels(const Tensor& weights, const json& data) {
     const json& record = data["heads"][static_cast<std::size_t>(h)];
     const double largest = record["largest"];
     for (const json& level : record["levels"]) {
-      const std::int64_t side = std::int64_t{1} << level["level"].get<int>();
-      const std::int64_t rows = (queries + side - 1) / side;
+      const std::int64_t down = level["rowWeights"];
+      const std::int64_t side = level["columnWeights"];
+      const std::int64_t rows = (queries + down - 1) / down;
       const std::int64_t columns = (keys + side - 1) / side;
+      ASSERT_EQ(std::max(down, side), std::int64_t{1} << level["level"].get<int>());
       const std::int64_t across = (columns + kTile - 1) / kTile;
       ASSERT_EQ(std::ssize(level["tiles"]), across * ((rows + kTile - 1) / kTile));
       for (std::int64_t tile = 0; tile < std::ssize(level["tiles"]); ++tile) {
@@ -140,7 +142,7 @@ void expect_levels(const Tensor& weights, const json& data) {
         for (std::int64_t r = 0; r < height; ++r) {
           for (std::int64_t c = 0; c < width; ++c) {
             float block = 0.0F;
-            for (std::int64_t q = (top + r) * side; q < std::min((top + r + 1) * side, queries);
+            for (std::int64_t q = (top + r) * down; q < std::min((top + r + 1) * down, queries);
                  ++q) {
               for (std::int64_t k = (left + c) * side; k < std::min((left + c + 1) * side, keys);
                    ++k) {
@@ -182,6 +184,14 @@ TEST(Html, TilesOfLargeHeads) {
   EXPECT_EQ(data["heads"][0]["levels"].back()["tiles"].size(), 6U);
   expect_levels(weights, data);
   expect_top(weights, data);
+}
+
+TEST(Html, FewQueriesKeepTheirRows) {
+  const Tensor weights = random_weights(2, 3, 9000, 11);
+  const json data = json::parse(data_text(draw_html({.weights = weights})));
+  EXPECT_EQ(data["heads"][0]["levels"].size(), 9U);  // of 9000, …, 36 keys
+  for (const json& level : data["heads"][0]["levels"]) EXPECT_EQ(level["rowWeights"], 1);
+  expect_levels(weights, data);
 }
 
 TEST(Html, StaysWithinItsBytes) {

@@ -26,7 +26,7 @@ std::uint32_t packed(const view::Colour& colour) {
 // How many pixels are nearly of a line's colour; its edges fade into the paper.
 std::int64_t painted(const std::string& png, std::size_t line) {
   const Picture picture = read_png(png);
-  const std::uint32_t colour = packed(view::line_colour(Theme::Light, line));
+  const std::uint32_t colour = packed(view::line_style(Theme::Light, line).colour);
   return std::count_if(picture.pixels.begin(), picture.pixels.end(), [&](std::uint32_t pixel) {
     const auto apart = [&](unsigned shift) {
       return std::abs(static_cast<int>(pixel >> shift & 0xFFU) -
@@ -47,6 +47,22 @@ TEST(LineChart, DrawsEachLineInItsColour) {
   EXPECT_GT(painted(png, 0), 200);
   EXPECT_GT(painted(png, 1), 100);
   EXPECT_EQ(painted(png, 2), 0);
+}
+
+TEST(LineChart, LinesThatShareAColourAreDashed) {
+  std::vector<LineChart::Line> lines;
+  for (const char* name : {"a", "b", "c", "d", "e", "f", "g"})
+    lines.push_back({.name = name, .y = {}});
+  const auto with = [&](std::size_t line) {
+    lines[line].y = {1.0, 1.0};
+    const std::int64_t pixels = painted(draw_lines_png(one_panel(lines)), 0);
+    lines[line].y.clear();
+    return pixels;
+  };
+  const std::int64_t solid = with(0);
+  const std::int64_t dashed = with(6);
+  EXPECT_GT(dashed, solid / 3);
+  EXPECT_LT(dashed, solid * 5 / 6);
 }
 
 TEST(LineChart, GapsStayEmpty) {
@@ -117,6 +133,13 @@ TEST(Ticks, KnownAxes) {
   EXPECT_EQ(view::logarithmic_ticks({1.0, 9.0}, 5), (std::vector<double>{1.0, 2.0, 5.0}));
   EXPECT_LE(view::logarithmic_ticks({1e-12, 1e12}, 5).size(), 7U);
   EXPECT_EQ(view::linear_ticks({3.0, 3.0}, 5), (std::vector<double>{3.0}));
+}
+
+TEST(Ticks, CellsHoldHundredths) {
+  EXPECT_EQ(view::cell_text(0.934), ".93");
+  EXPECT_EQ(view::cell_text(0.05), ".05");
+  EXPECT_EQ(view::cell_text(0.9951), "1");
+  EXPECT_EQ(view::cell_text(0.0049), "");
 }
 
 TEST(Ticks, Text) {

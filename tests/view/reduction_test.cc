@@ -83,7 +83,7 @@ RC_GTEST_PROP(Halved, HoldsTheLargestOfFour, ()) {
   const ConstView head = ConstView(weights).at(0, 0);
   view::ByteMatrix level = view::quantised(head, 1.0F);
   for (std::int64_t side = 2; side <= 8; side *= 2) {
-    level = view::halved(level);
+    level = view::halved(level, 1);
     const view::Reduced cells = view::reduced(head, side, side);
     RC_ASSERT(level.rows == cells.rows);
     RC_ASSERT(level.columns == cells.columns);

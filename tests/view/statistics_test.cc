@@ -5,6 +5,8 @@
 
 #include <cmath>
 #include <cstdlib>
+#include <string>
+#include <vector>
 
 #include "headwise/attention.h"
 #include "headwise/view.h"
@@ -132,17 +134,36 @@ TEST(Statistics, KnownHeads) {
   EXPECT_EQ(heads[2].largest_weight, 0.25);
 }
 
-TEST(SummaryText, FitsTheRoom) {
+TEST(SummaryText, FromLongToShort) {
   HeadSummary summary{.name = "head 0", .entropy = 1.5, .mean_distance = 2.25};
   summary.first_key_mass = 0.5;
   summary.diagonal_mass = 0.125;
-  EXPECT_EQ(view::summary_text(summary, 200),
-            "entropy 1.50 (about 4.48 keys) · distance 2.25 · first key 50% · own key 12% · "
-            "previous 0%");
-  EXPECT_EQ(view::summary_text(summary, 62),
-            "entropy 1.50 (about 4.48 keys) · distance 2.25 · first key 50%");
-  EXPECT_EQ(view::summary_text(summary, 20), "entropy 1.50");
-  EXPECT_EQ(view::summary_text(summary, 0), "1.50");
+  EXPECT_EQ(view::summary_texts(summary),
+            (std::vector<std::string>{
+                "entropy 1.50 (about 4.5 keys) · distance 2.2 · first key 50% · own key 12% · "
+                "previous 0%",
+                "entropy 1.50 (about 4.5 keys) · distance 2.2 · first key 50%",
+                "entropy 1.50 · distance 2.2 · first key 50%", "entropy 1.50 · distance 2.2",
+                "entropy 1.50", "1.50"}));
+}
+
+TEST(SummaryText, AllHeadsHaveTheSameForm) {
+  // One head at its own key; the other alike at all of 200, so that its numbers are longer.
+  Tensor weights({2, 200, 200});
+  for (std::int64_t query = 0; query < 200; ++query) {
+    weights.view()(0, query, query) = 1.0F;
+    for (std::int64_t key = 0; key < 200; ++key) weights.view()(1, query, key) = 0.005F;
+  }
+  const view::ShownHeads shown = view::shown_heads("f", {.weights = weights});
+  const auto within = [&](std::size_t bytes) {
+    return view::fitting_summaries(
+        shown, [bytes](const std::string& text) { return text.size() <= bytes; });
+  };
+  const std::string longest = "entropy 5.30 · distance 66.7";
+  EXPECT_EQ(within(longest.size())[1], longest);
+  EXPECT_EQ(within(longest.size())[0], "entropy 0.00 · distance 0.0");
+  EXPECT_EQ(within(longest.size() - 1), (std::vector<std::string>{"entropy 0.00", "entropy 5.30"}));
+  EXPECT_EQ(within(0), (std::vector<std::string>{"0.00", "5.30"}));
 }
 
 }  // namespace

@@ -34,13 +34,13 @@ TEST(PlainPicture, TableOfPercentages) {
   EXPECT_EQ(text,
             "layer 3: 2 heads, 3 queries × 3 keys\n"
             "\n"
-            "head 0  entropy 0.43 (about 1.53 keys) · distance 0.415 · first key 58%\n"
+            "head 0  entropy 0.43 (about 1.5 keys) · distance 0.4 · first key 58%\n"
             "      the cat sat\n"
             "0 the 100\n"
             "1 cat  25  75\n"
             "2 sat  50   ·  50\n"
             "\n"
-            "head 1  entropy 1.10 (about 3 keys) · distance 0.836 · first key 33%\n"
+            "head 1  entropy 1.10 (about 3.0 keys) · distance 0.8 · first key 33%\n"
             "      the cat sat\n"
             "0 the  33  34  34\n"
             "1 cat  33  33  33\n"
@@ -55,7 +55,7 @@ TEST(PlainPicture, NumbersWithoutTokens) {
   EXPECT_EQ(text,
             "1 head, 2 queries × 3 keys\n"
             "\n"
-            "head 0  entropy 0.64 (about 1.9 keys) · distance 0.623 · first key 37%\n"
+            "head 0  entropy 0.64 (about 1.9 keys) · distance 0.6 · first key 37%\n"
             "    0   1   2\n"
             "1  25  75\n"
             "2  50   ·  50\n"
@@ -77,22 +77,23 @@ TEST(PlainPicture, ShadesWhereNumbersDoNotFit) {
       {2, 12}, {0.0F, 0.001F, 0.05F, 0.2F, 0.4F, 0.7F, 1.0F, 0.0F, 0.0F, 0.0F, 0.0F, 0.0F,
                 0.0F, 0.0F,   0.0F,  0.0F, 0.0F, 0.0F, 0.0F, 0.0F, 0.0F, 0.0F, 0.0F, 0.041F});
   const std::string text = draw_terminal({.weights = weights}, {.width = 40});
-  EXPECT_NE(
-      text.find("\n"
-                "  0         5         10\n"
-                "0   ··░░▒▒▓▓████\n"
-                "1                       ░░\n"
-                "\n"
-                "blank 0   · above 0   ░ from 0.04   ▒ from 0.16   ▓ from 0.36   █ from 0.64\n"),
-      std::string::npos)
+  EXPECT_NE(text.find("\n"
+                      "  0         5         10\n"
+                      "0   ··░░▒▒▓▓████\n"
+                      "1                       ░░\n"
+                      "\n"
+                      "blank 0   · above 0   ░ from 0.04\n"
+                      "▒ from 0.16   ▓ from 0.36   █ from 0.64\n"),
+            std::string::npos)
       << text;
+  EXPECT_LE(widest_line(text), 40U);
 }
 
 TEST(PlainPicture, ReducesWhatIsTooWideAndSaysSo) {
   const Tensor weights = random_weights(1, 300, 300, 1);
   const std::string text =
       draw_terminal({.weights = weights, .query_tokens = numbered_tokens("t", 300)}, {.width = 60});
-  EXPECT_LE(widest_line(text.substr(0, text.find("blank"))), 60U);
+  EXPECT_LE(widest_line(text), 60U);
   EXPECT_NE(text.find("each cell shows the largest of 12 × 6 weights"), std::string::npos);
   EXPECT_EQ(text.find("t12"), std::string::npos);  // a row of twelve queries has no one token
 }
@@ -111,6 +112,32 @@ TEST(PlainPicture, ReducedCellsAreTheLargest) {
     EXPECT_EQ(view::terminal_columns(line.substr(0, line.find("█"))), 4U + 77U / 4U);
   }
   EXPECT_EQ(marks, 1);
+}
+
+TEST(PlainPicture, FewQueriesOverManyKeysKeepALineEach) {
+  const Tensor weights = random_weights(1, 4, 4096, 3);
+  const std::string text =
+      draw_terminal({.weights = weights, .query_tokens = {"the", "cat", "sat", "down"}});
+  EXPECT_NE(text.find("each cell shows the largest of 1 × "), std::string::npos) << text;
+  for (const char* row : {"\n0 the ", "\n1 cat ", "\n2 sat ", "\n3 down "}) {
+    EXPECT_NE(text.find(row), std::string::npos) << text;
+  }
+  EXPECT_LE(widest_line(text), 80U);
+}
+
+TEST(PlainPicture, EveryLineFitsTheWidth) {
+  for (const int width : {20, 40, 80, 120}) {
+    for (const std::int64_t keys : {3, 12, 30, 500}) {
+      const Tensor weights = random_weights(2, 5, keys, 4);
+      const std::string text =
+          draw_terminal({.weights = weights,
+                         .query_tokens = numbered_tokens("日本", 5),
+                         .key_tokens = numbered_tokens("a_rather_long_token", keys),
+                         .title = "a file of a name that is long, and a layer in it"},
+                        {.width = width});
+      EXPECT_LE(widest_line(text), static_cast<std::size_t>(width)) << text;
+    }
+  }
 }
 
 TEST(PlainPicture, NamesOtherKeysBelow) {

@@ -43,9 +43,9 @@ class Meter {
   }
 }
 
-// Longest of some labels, within a limit: thousands need not all be measured.
+// Longest of the labels, within a limit; of very many some tell.
 function longestLabel(meter, count, labelOf, most) {
-  const stride = Math.max(1, Math.floor(count / 400));
+  const stride = Math.max(1, Math.floor(count / 5000));
   let longest = 0;
   for (let i = 0; i < count; i += stride) longest = Math.max(longest, meter.width(labelOf(i)));
   return Math.min(longest, most);
@@ -54,20 +54,24 @@ function longestLabel(meter, count, labelOf, most) {
 class Axes {
   #attention;
   #meter;
+  #boldMeter; // of the chosen ones; room is made for it, so that nothing changes when one is chosen
+  #keyRoom = 0; // pixels along a key's label
   #styles = null;
 
   constructor(attention) {
     this.#attention = attention;
     this.#meter = new Meter(labelFont());
+    this.#boldMeter = new Meter(`bold ${labelFont()}`);
   }
 
   // Pixels that labels take left of and above the cells, and right of them for slanted ones.
   margins(width) {
     const { queries, keys, queryTokens, keyTokens } = this.#attention;
     const longestQuery = longestLabel(
-      this.#meter, queries, (i) => this.#attention.queryLabel(i), Math.min(110, 0.24 * width));
+      this.#boldMeter, queries, (i) => this.#attention.queryLabel(i), Math.min(110, 0.24 * width));
     const longestKey = longestLabel(
-      this.#meter, keys, (i) => this.#attention.keyLabel(i), 84);
+      this.#boldMeter, keys, (i) => this.#attention.keyLabel(i), 84);
+    this.#keyRoom = longestKey;
     return {
       left: Math.ceil(Math.max(queryTokens ? longestQuery : 0, this.#numberWidth(), this.#meter.width("query ↓")) + 16),
       top: keyTokens ? Math.ceil(Math.max(-Math.sin(SLANT) * longestKey + 14, 34)) : 34,
@@ -78,14 +82,14 @@ class Axes {
 
   #numberWidth() {
     const { queries, firstPosition } = this.#attention;
-    return this.#meter.width(String(firstPosition + queries));
+    return this.#boldMeter.width(countText(firstPosition + queries));
   }
 
   draw(context, view, chosen) {
     const font = labelFont();
     this.#styles = {
-      plain: { font, colour: themeColour("--ink") },
-      chosen: { font: `bold ${font}`, colour: themeColour("--accent") },
+      plain: { font, meter: this.#meter, colour: themeColour("--ink") },
+      chosen: { font: `bold ${font}`, meter: this.#boldMeter, colour: themeColour("--accent") },
     };
     context.direction = "ltr";
     this.#drawTitles(context, view, font);
@@ -103,10 +107,12 @@ class Axes {
     context.fillText("query ↓", view.left - 15, view.top - 7);
   }
 
+  // Returns what measures the text that is drawn now.
   #use(context, bold) {
     const style = bold ? this.#styles.chosen : this.#styles.plain;
     context.font = style.font;
     context.fillStyle = style.colour;
+    return style.meter;
   }
 
   #drawQueries(context, view, chosen) {
@@ -115,14 +121,14 @@ class Axes {
     const tokens = queryTokens && tokenStep <= MOST_TOKEN_STEP;
     const step = tokens ? tokenStep : roundStep(NUMBER_PITCH / view.cellHeight);
     const label = (row) =>
-      tokens ? this.#attention.queryLabel(row) : this.#attention.position(row).toLocaleString("en");
+      tokens ? this.#attention.queryLabel(row) : countText(this.#attention.position(row));
     context.textAlign = "right";
     context.textBaseline = "middle";
     const draw = (row, bold) => {
       const y = view.top + (row + 0.5 - view.row) * view.cellHeight;
       if (y < view.top - 1 || y > view.top + view.height + 1) return;
-      this.#use(context, bold);
-      context.fillText(this.#meter.cut(label(row), view.left - 10), view.left - 6, y);
+      const meter = this.#use(context, bold);
+      context.fillText(meter.cut(label(row), view.left - 10), view.left - 6, y);
     };
     this.#each(view.row, view.rowsShown, this.#attention.queries, step, tokens ? 0 : this.#attention.firstPosition,
       chosen.query, LABEL_PITCH / view.cellHeight, draw);
@@ -139,15 +145,15 @@ class Axes {
     const draw = (key, bold) => {
       const x = view.left + (key + 0.5 - view.column) * view.cellWidth;
       if (x < view.left - 1 || x > view.left + view.width + 1) return;
-      this.#use(context, bold);
+      const meter = this.#use(context, bold);
       if (!tokens) {
-        context.fillText(key.toLocaleString("en"), x, view.top - 7);
+        context.fillText(countText(key), x, view.top - 7);
         return;
       }
       context.save();
       context.translate(x, view.top - 7);
       context.rotate(SLANT);
-      context.fillText(this.#meter.cut(this.#attention.keyLabel(key), 84), 0, 0);
+      context.fillText(meter.cut(this.#attention.keyLabel(key), this.#keyRoom), 0, 0);
       context.restore();
     };
     this.#each(view.column, view.columnsShown, this.#attention.keys, step, 0, chosen.key,

@@ -81,7 +81,7 @@ class Tabs {
       tab.tabIndex = name === open ? 0 : -1;
       document.getElementById(`panel-${name}`).hidden = name !== open;
     }
-    document.getElementById("link-count-label").hidden = open !== "links";
+    document.getElementById("link-count").hidden = open !== "links";
   }
 }
 

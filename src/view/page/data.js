@@ -1,7 +1,7 @@
 // The attention weights that stand in the page.
 //
 // Every head has a pyramid: level n holds the largest weight of each block of 2ⁿ × 2ⁿ, as bytes
-// in tiles, from coarse to as fine as the page had room for. The largest weights of every row are
+// in tiles, from coarse to as fine as the page had room for; axes that are short stay as they are. The largest weights of every row are
 // there exactly. Both are compressed and unpacked when they are first needed.
 
 const TILE = 256; // cells on each side of a tile
@@ -71,11 +71,16 @@ class Head {
     return Math.min(Math.max(wanted, this.finest), this.coarsest);
   }
 
+  // Weights in a cell of a level, on both sides.
+  blockOf(level) {
+    const { rowWeights, columnWeights } = this.#record.levels.find((each) => each.level === level);
+    return { rows: rowWeights, columns: columnWeights };
+  }
   rowsOf(level) {
-    return Math.ceil(this.#attention.queries / 2 ** level);
+    return Math.ceil(this.#attention.queries / this.blockOf(level).rows);
   }
   columnsOf(level) {
-    return Math.ceil(this.#attention.keys / 2 ** level);
+    return Math.ceil(this.#attention.keys / this.blockOf(level).columns);
   }
 
   packedTile(level, index) {
@@ -125,10 +130,10 @@ class Attention {
     return this.firstPosition + query;
   }
   queryLabel(query) {
-    return this.queryTokens ? this.queryTokens[query] : String(this.position(query));
+    return this.queryTokens ? this.queryTokens[query] : countText(this.position(query));
   }
   keyLabel(key) {
-    return this.keyTokens ? this.keyTokens[key] : String(key);
+    return this.keyTokens ? this.keyTokens[key] : countText(key);
   }
   // The query at a key's position, or null.
   queryOfKey(key) {

@@ -1,5 +1,6 @@
-// All heads, small: a thumbnail and the statistic they are sorted by.
+// All heads, small: a thumbnail, entropy and distance, and the statistic they are sorted by.
 
+const ON_CARDS = ["entropy", "distance"];
 const THUMBNAIL_CELLS = 96; // about as many on the longer side
 
 class HeadsView {
@@ -34,7 +35,7 @@ class HeadsView {
       if (card !== null) store.set({ head: Number(card.dataset.head), hover: null });
     });
     store.on(["sort"], () => this.#sort());
-    store.on(["head", "sort"], () => this.#select());
+    store.on(["head"], () => this.#select());
     store.on(["tiles", "theme", "scale", "range"], () => this.#drawSeen());
     this.#sort();
   }
@@ -64,7 +65,7 @@ class HeadsView {
     card.dataset.head = head.index;
     const canvas = element("canvas");
     canvas.setAttribute("aria-hidden", "true");
-    card.append(canvas, element("span", "name", head.name), element("span", "value"));
+    card.append(canvas, element("span", "name", head.name), element("div", "values"));
     card.title = head.name;
     return card;
   }
@@ -78,12 +79,13 @@ class HeadsView {
       heads.sort((a, b) => sign * (a.statistics[sort] - b.statistics[sort]) || a.index - b.index);
     }
     this.order = heads.map((head) => head.index);
-    const shown = statistic ?? STATISTICS[0];
+    const shown = STATISTICS.filter((each) => ON_CARDS.includes(each.name) || each === statistic);
     for (const head of heads) {
-      const value = `${shown.label} ${shown.text(head.statistics[shown.name])}`;
-      this.#cards[head.index].querySelector(".value").textContent = value;
+      this.#cards[head.index].querySelector(".values").replaceChildren(...shown.map(
+        ({ name, label, text }) => element("span", "", `${label} ${text(head.statistics[name])}`)));
     }
     this.#list.replaceChildren(...this.order.map((index) => this.#cards[index]));
+    this.#list.scrollTop = 0; // the first of the new order are what was asked for
   }
 
   #select() {

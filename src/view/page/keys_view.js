@@ -43,9 +43,14 @@ class KeysView {
       item.dataset.key = keys[i];
       const fill = element("span", "bar-fill");
       fill.style.width = `${100 * weights[i]}%`;
-      const label = this.#attention.keyTokens ? this.#attention.keyLabel(keys[i]) : `key ${keys[i]}`;
-      item.append(fill, element("span", "rank", `${i + 1}.`), tokenElement(label),
-        element("span", "rank", String(keys[i])), element("span", "weight", weightText(weights[i])));
+      const number = countText(keys[i]);
+      item.append(fill, element("span", "rank", `${i + 1}.`));
+      if (this.#attention.keyTokens) {
+        item.append(tokenElement(this.#attention.keyLabel(keys[i])), element("span", "rank", number));
+      } else {
+        item.append(tokenElement(`key ${number}`));
+      }
+      item.append(element("span", "weight", weightText(weights[i])));
       items.push(item);
     }
     if (items.length === 0) items.push(element("li", "", "attends nothing"));

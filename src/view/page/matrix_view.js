@@ -91,23 +91,25 @@ class MatrixView {
 
   #drawLevel(head, level, ratio) {
     const view = this.viewport;
-    const side = TILE * 2 ** level; // weights
+    const block = head.blockOf(level);
+    const tileRows = TILE * block.rows; // weights
+    const tileColumns = TILE * block.columns;
     const palette = this.#colours.palette(head);
     const lastRow = Math.min(Math.ceil(head.rowsOf(level) / TILE),
-      Math.ceil((view.row + view.rowsShown) / side));
+      Math.ceil((view.row + view.rowsShown) / tileRows));
     const lastColumn = Math.min(Math.ceil(head.columnsOf(level) / TILE),
-      Math.ceil((view.column + view.columnsShown) / side));
+      Math.ceil((view.column + view.columnsShown) / tileColumns));
     // Whole pixels of the screen, so that neighbours meet without a seam.
     const x = (column) => Math.round((view.left + (column - view.column) * view.cellWidth) * ratio);
     const y = (row) => Math.round((view.top + (row - view.row) * view.cellHeight) * ratio);
-    for (let row = Math.floor(view.row / side); row < lastRow; ++row) {
-      for (let column = Math.floor(view.column / side); column < lastColumn; ++column) {
+    for (let row = Math.floor(view.row / tileRows); row < lastRow; ++row) {
+      for (let column = Math.floor(view.column / tileColumns); column < lastColumn; ++column) {
         const tile = this.#tiles.get(head, level, row, column);
         if (tile === null) continue;
-        const left = x(column * side);
-        const top = y(row * side);
-        const right = x(column * side + tile.columns * 2 ** level);
-        const bottom = y(row * side + tile.rows * 2 ** level);
+        const left = x(column * tileColumns);
+        const top = y(row * tileRows);
+        const right = x(column * tileColumns + tile.columns * block.columns);
+        const bottom = y(row * tileRows + tile.rows * block.rows);
         this.#context.drawImage(
           this.#tiles.picture(tile, palette), left, top, right - left, bottom - top);
       }

@@ -22,7 +22,7 @@ class Readout {
   }
 
   #showPair() {
-    const { query, key, blockSide = 1 } = shownPair(this.#store);
+    const { query, key, block = null } = shownPair(this.#store);
     const top = this.#topOf(this.#matrix.head);
     const hovering = this.#store.get("hover") !== null;
     // Read aloud what was chosen, not everything the pointer passes.
@@ -35,14 +35,14 @@ class Readout {
     const known = weightOf(this.#attention, this.#matrix.head, top, this.#tiles, { query, key });
     this.#pair.replaceChildren(
       ...queryNodes(this.#attention, query), " → ", ...keyNodes(this.#attention, key));
-    this.#weight.replaceChildren(...this.#weightNodes(known, blockSide));
+    this.#weight.replaceChildren(...this.#weightNodes(known, block));
   }
 
-  #weightNodes(known, blockSide) {
+  #weightNodes(known, block) {
     const { topCount } = this.#attention;
     if (known.most !== undefined) {
-      const reason = known.side > 1
-        ? `, the largest of ${known.side} × ${known.side} weights with it`
+      const reason = known.block !== undefined
+        ? `, the largest of ${known.block} weights with it`
         : `, the smallest of this query’s ${topCount} largest`;
       return ["weight at most ", element("b", "", weightText(known.most)), reason];
     }
@@ -52,8 +52,8 @@ class Readout {
     }
     const nodes = ["weight ", element("b", "", weightText(known.weight))];
     const keys = counted(this.#attention.keys, "key", "keys");
-    if (known.rank !== null) nodes.push(`, rank ${known.rank.toLocaleString("en")} of ${keys}`);
-    if (blockSide > 1) nodes.push(`, largest of the ${blockSide} × ${blockSide} below the pointer`);
+    if (known.rank !== null) nodes.push(`, rank ${countText(known.rank)} of ${keys}`);
+    if (block !== null) nodes.push(`, largest of the ${block} below the pointer`);
     return nodes;
   }
 
@@ -69,10 +69,10 @@ class Readout {
 
   #showResolution() {
     const head = this.#matrix.head;
-    const side = 2 ** this.#matrix.level;
+    const block = head.blockOf(within(this.#matrix.level, head.finest, head.coarsest));
     let text = "Full resolution: one cell is one weight.";
-    if (side > 1) {
-      text = `Reduced resolution: each cell shows the largest of ${side} × ${side} weights.`;
+    if (block.rows * block.columns > 1) {
+      text = `Reduced resolution: each cell shows the largest of ${blockText(block)} weights.`;
       text += this.#matrix.level > head.finest ? " Zoom in for more." : this.#limitText();
     }
     this.#resolution.textContent = text;
@@ -96,7 +96,7 @@ class Readout {
     if (head.statistics.emptyRows > 0) {
       const item = element("div");
       item.append(element("dt", "", "Empty rows"),
-        element("dd", "", head.statistics.emptyRows.toLocaleString("en")));
+        element("dd", "", countText(head.statistics.emptyRows)));
       list.append(item);
     }
   }

@@ -31,18 +31,23 @@ class ScaleBar {
     this.#drawNumbers(context, edge, length);
   }
 
-  // The ends, and round places between them that keep apart.
+  // The ends, and what keeps apart of the places between them.
   #drawNumbers(context, edge, length) {
     const scale = this.#store.get("scale");
     const largest = this.#colours.largest(this.#attention.heads[this.#store.get("head")]);
     context.font = labelFont();
     context.fillStyle = themeColour("--ink");
-    context.textAlign = "center";
+    context.textAlign = "left";
     context.textBaseline = "top";
-    for (const place of [0, 0.25, 0.5, 0.75, 1]) {
+    const taken = [];
+    for (const place of [0, 1, 0.5, 0.25, 0.75]) {
       const weight = scale !== "log" && place === 0 ? 0 : weightAtPlace(scale, place, largest);
-      const text = weight === 0 ? "0" : Number(weight.toPrecision(2)).toString();
-      context.fillText(text, edge + place * length, 19);
+      const text = scaleText(weight);
+      const { width } = context.measureText(text);
+      const left = within(edge + place * length - width / 2, 0, length + 2 * edge - width);
+      if (taken.some((each) => left < each.right + 8 && left + width + 8 > each.left)) continue;
+      taken.push({ left, right: left + width });
+      context.fillText(text, left, 19);
     }
   }
 }

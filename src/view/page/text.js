@@ -7,7 +7,14 @@ function element(tag, className, text) {
   return made;
 }
 
-// Three digits that count; small ones with their power of ten.
+// Digits that count, three for a weight that is read and two for one on a scale; small ones with
+// their power of ten.
+function scaleText(weight) {
+  if (weight === 0) return "0";
+  return weight >= 0.001 ? String(Number(weight.toPrecision(2))) : weight.toExponential(1);
+}
+
+
 function weightText(weight) {
   if (weight === 0) return "0";
   return weight >= 0.001 ? weight.toPrecision(3) : weight.toExponential(2);
@@ -18,8 +25,17 @@ function percentText(share) {
   return `${percent >= 10 || percent === 0 ? percent.toFixed(0) : percent.toFixed(1)} %`;
 }
 
+// "47,164"
+function countText(count) {
+  return count.toLocaleString("en");
+}
+
 function counted(count, one, many) {
-  return `${count.toLocaleString("en")} ${count === 1 ? one : many}`;
+  return `${countText(count)} ${count === 1 ? one : many}`;
+}
+
+function blockText({ rows, columns }) {
+  return `${rows} × ${columns}`;
 }
 
 // A token within a sentence; isolated, so that its direction stays its own.
@@ -30,14 +46,14 @@ function tokenElement(label) {
 
 // "query 5 “sat”", as nodes.
 function queryNodes(attention, query) {
-  const nodes = [`query ${attention.position(query).toLocaleString("en")} `];
-  if (attention.queryTokens) nodes.push("“", tokenElement(attention.queryLabel(query)), "”");
+  const nodes = [`query ${countText(attention.position(query))}`];
+  if (attention.queryTokens) nodes.push(" “", tokenElement(attention.queryLabel(query)), "”");
   return nodes;
 }
 
 function keyNodes(attention, key) {
-  const nodes = [`key ${key.toLocaleString("en")} `];
-  if (attention.keyTokens) nodes.push("“", tokenElement(attention.keyLabel(key)), "”");
+  const nodes = [`key ${countText(key)}`];
+  if (attention.keyTokens) nodes.push(" “", tokenElement(attention.keyLabel(key)), "”");
   return nodes;
 }
 
@@ -46,7 +62,7 @@ const STATISTICS = [
   { name: "entropy", label: "Entropy", hint: "mean of −Σ p·ln p over the queries, in nats",
     text: (value) => value.toFixed(2), descending: false },
   { name: "distance", label: "Distance", hint: "mean number of tokens between a query and what it attends",
-    text: (value) => (value < 100 ? value.toPrecision(3) : value.toFixed(0)), descending: false },
+    text: (value) => value.toFixed(1), descending: false },
   { name: "firstKey", label: "First key", hint: "mean weight of the first key",
     text: percentText, descending: true },
   { name: "own", label: "Own key", hint: "mean weight of the key at the query’s own position",

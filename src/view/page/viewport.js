@@ -2,7 +2,7 @@
 // else in CSS pixels. Cells are square, but where one side is so much longer that the other would
 // vanish.
 
-const MOST_CELL = 48; // of a matrix that is all in view
+const MOST_CELL = 80; // of a matrix that is all in view
 const MOST_ZOOM = 96; // pixels of a cell, or four times what fits
 const MOST_SKEW = 3;
 
