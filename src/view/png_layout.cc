@@ -84,9 +84,9 @@ class Planner {
     const double wanted = std::sqrt(heads_ * 1.4);
     double best = std::ceil(wanted);
     double best_cost = std::numeric_limits<double>::infinity();
-    // NOLINTNEXTLINE(bugprone-float-loop-counter): whole numbers
-    for (double beside = std::max(1.0, std::floor(0.8 * wanted));
-         beside <= std::min(heads_, std::ceil(1.4 * wanted)); beside += 1.0) {
+    const double most = std::min(heads_, std::ceil(1.4 * wanted));
+    double beside = std::max(1.0, std::floor(0.8 * wanted));
+    for (; beside <= most; beside += 1.0) {  // NOLINT(bugprone-float-loop-counter): whole numbers
       const double gaps = std::ceil(heads_ / beside) * beside - heads_;
       const double cost = gaps / heads_ + 0.3 * std::abs(std::log(beside / wanted));
       if (cost < best_cost) {
