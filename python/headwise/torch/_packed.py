@@ -60,9 +60,9 @@ class PackedCache:
 
     def get(self, parameters: list[Tensor | None], build: Callable[[], Packed | None]) -> Packed | None:
         """What build makes, now or before; None if the parameters are not plain float32 on the CPU."""
-        if self._kept is None or len(self._kept[0]) != len(parameters):
+        kept, packed = self._kept or ((), None)
+        if len(kept) != len(parameters):
             return self._make(parameters, build)
-        kept, packed = self._kept
         for parameter, seen in zip(parameters, kept, strict=True):
             if parameter is None:
                 if seen is None:
