@@ -40,6 +40,7 @@ std::vector<LayerTiming> measure(const std::vector<RunValue>& layers, const Yard
                                  int threads, const std::string& target, int rounds,
                                  double layer_seconds) {
   std::vector<LayerRun> runs;
+  runs.reserve(layers.size());
   for (const RunValue& run : layers) runs.push_back({run.config, run.call.call});
   const MeasureOptions options{
       .threads = threads, .target = target, .rounds = rounds, .layer_seconds = layer_seconds};

@@ -18,7 +18,7 @@ namespace {
 std::string path_of(nb::handle path) {
   PyObject* bytes = nullptr;
   if (PyUnicode_FSConverter(path.ptr(), static_cast<void*>(&bytes)) == 0) throw nb::python_error();
-  const nb::bytes owned = nb::steal<nb::bytes>(bytes);
+  const auto owned = nb::steal<nb::bytes>(bytes);
   return {owned.c_str(), owned.size()};
 }
 
@@ -29,8 +29,8 @@ TensorFile open(PathGiven path) {
 
 AnyArrayMade read_any(const TensorFile& file, const std::string& name) {
   AnyTensor tensor = without_gil([&] { return file.read_any(name); });
-  return std::visit([](auto&& numbers) { return AnyArrayMade(to_numpy(std::move(numbers))); },
-                    std::move(tensor));
+  return std::visit([](auto& numbers) { return AnyArrayMade(to_numpy(std::move(numbers))); },
+                    tensor);
 }
 
 // A function that writes tensors and metadata.

@@ -6,7 +6,7 @@ few things that differ on purpose.
 
 >>> import headwise.keras, numpy
 >>> layer = headwise.keras.MultiHeadAttention(num_heads=8, key_dim=64)
->>> layer(numpy.ones((2, 5, 512), "float32"), numpy.ones((2, 7, 512), "float32")).shape
+>>> tuple(layer(numpy.ones((2, 5, 512), "float32"), numpy.ones((2, 7, 512), "float32")).shape)
 (2, 5, 512)
 """
 

@@ -11,7 +11,7 @@ def join(query_mask: Any, value_mask: Any, key_mask: Any, attention_mask: Any) -
     """The masks of the inputs, (B, T), (B, S), (B, S), and (B, T, S), as one; None if there is none.
 
     >>> import numpy
-    >>> join(None, numpy.ones((2, 5)), None, numpy.ones((2, 3, 5))).shape
+    >>> tuple(join(None, numpy.ones((2, 5)), None, numpy.ones((2, 3, 5))).shape)
     (2, 3, 5)
     """
     parts = [
@@ -31,7 +31,7 @@ def expand(mask: Any, shape: tuple, attended: int) -> Any:
     """To the rank of scores: the axes that a mask lacks are those before the attended ones, as Keras has it.
 
     >>> import numpy
-    >>> expand(numpy.ones((2, 3, 5), bool), (2, 8, 3, 5), attended=1).shape
+    >>> tuple(expand(numpy.ones((2, 3, 5), bool), (2, 8, 3, 5), attended=1).shape)
     (2, 1, 3, 5)
     """
     mask, given = ops.cast(mask, "bool"), mask.shape

@@ -54,7 +54,7 @@ def linear(x: Any, kernel: Any, bias: Any, dtype: str) -> Any:
     """(…, in) · kernel (in, out) + bias (out), or without one.
 
     >>> import numpy
-    >>> linear(numpy.ones((2, 3)), numpy.ones((3, 4)), None, "float32").shape
+    >>> tuple(linear(numpy.ones((2, 3)), numpy.ones((3, 4)), None, "float32").shape)
     (2, 4)
     """
     y = _backend.linear(_floats(x), _floats(kernel), None if bias is None else _floats(bias))
@@ -81,7 +81,7 @@ def attention(
 
     >>> import numpy
     >>> x = numpy.ones((1, 3, 2, 4))
-    >>> attention((x, x, x), None, None, AttentionOptions(scale=0.5, weights=True), "float32")[1].shape
+    >>> tuple(attention((x, x, x), None, None, AttentionOptions(scale=0.5, weights=True), "float32")[1].shape)
     (1, 2, 3, 3)
     """
     q, k, v = (_floats(x) for x in tensors)

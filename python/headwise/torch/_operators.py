@@ -136,7 +136,7 @@ def _differentiate_attention(ctx, output_gradient, _reference, _sum, weights_gra
     keep, bias = list(ctx.saved_tensors[7 : 7 + keeps]), list(ctx.saved_tensors[7 + keeps :])
     wants_bias = any(ctx.needs_input_grad[4])
     dropout, *rest = ctx.numbers
-    gradients = [None] * (3 + biases)
+    gradients = [None] * (3 + (biases if wants_bias else 0))
     if output_gradient is not None:
         gradients = attention_backward(query, key, value, *result, output_gradient, keep, bias, seed, dropout,
                                        *rest, wants_bias)

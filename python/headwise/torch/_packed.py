@@ -58,11 +58,11 @@ class PackedCache:
         # One attribute, so that threads see all of it or nothing. None stands for a parameter that is None.
         self._kept: tuple[list[_Seen | None], object] | None = None
 
-    def get(self, parameters: list[Tensor | None], build: Callable[[], Packed]) -> Packed | None:
+    def get(self, parameters: list[Tensor | None], build: Callable[[], Packed | None]) -> Packed | None:
         """What build makes, now or before; None if the parameters are not plain float32 on the CPU."""
-        if self._kept is None or len(self._kept[0]) != len(parameters):
+        kept, packed = self._kept or ((), None)
+        if len(kept) != len(parameters):
             return self._make(parameters, build)
-        kept, packed = self._kept
         for parameter, seen in zip(parameters, kept, strict=True):
             if parameter is None:
                 if seen is None:
@@ -78,12 +78,12 @@ class PackedCache:
                 return self._make(parameters, build)
         return packed
 
-    def _make(self, parameters: list[Tensor | None], build: Callable[[], Packed]) -> Packed | None:
+    def _make(self, parameters: list[Tensor | None], build: Callable[[], Packed | None]) -> Packed | None:
         if not all(map(_can_keep, parameters)):
             return None
         kept = [None if p is None else _Seen.now(p) for p in parameters]  # first: a change meanwhile must show
         packed = build()
-        self._kept = kept, packed
+        self._kept = None if packed is None else (kept, packed)
         return packed
 
     def __reduce__(self) -> tuple[type, tuple[()]]:
@@ -93,7 +93,7 @@ class PackedCache:
 class Packs:
     """Of a module: keeps its parameters packed while in evaluation mode. train() and eval() forget them."""
 
-    def packed(self, parameters: list[Tensor | None], build: Callable[[], Packed]) -> Packed | None:
+    def packed(self, parameters: list[Tensor | None], build: Callable[[], Packed | None]) -> Packed | None:
         """As PackedCache.get; None also in training mode, and if autograd records the parameters."""
         if self.training:
             return None

@@ -52,6 +52,8 @@ class MultiheadAttention(Packs, nn.MultiheadAttention):
         is_causal: bool = False,
     ) -> tuple[Tensor, Tensor | None]:
         """As torch.nn.MultiheadAttention.forward. The weights returned are those before dropout."""
+        if is_causal and attn_mask is None:
+            raise RuntimeError(expected(_NAME, "attn_mask", "a mask beside the hint is_causal", None))
         if not need_weights and query is key and key is value and attn_mask is None and key_padding_mask is None:
             output = self._alone(query)
             if output is not None:
@@ -59,8 +61,6 @@ class MultiheadAttention(Packs, nn.MultiheadAttention):
         if query.is_nested or key.is_nested or value.is_nested:
             return self._forward_nested(query, key, value, key_padding_mask, need_weights, attn_mask,
                                         average_attn_weights)
-        if is_causal and attn_mask is None:
-            raise RuntimeError(expected(_NAME, "attn_mask", "a mask beside the hint is_causal", None))
         inputs = _Inputs(query, key, value, self.batch_first)
         request = _operators.NO_WEIGHTS
         if need_weights:
@@ -101,7 +101,7 @@ class MultiheadAttention(Packs, nn.MultiheadAttention):
         """The library's own layer with these parameters; None in training mode or if autograd records them."""
         # Not by name, one at a time: nn.Module looks a name up slowly.
         parameters = [*self._parameters.values(), *self._modules["out_proj"]._parameters.values()]
-        return self.packed(parameters, self._layer)
+        return self.packed(parameters, lambda: self._layer(parameters))
 
     def _compute(self, inputs: _Inputs, masks: Masks, request: int) -> tuple[Tensor, Tensor | None]:
         if not is_traced() and inputs.are_plain() and (masks is NO_MASKS or masks.is_plain()):
@@ -125,13 +125,16 @@ class MultiheadAttention(Packs, nn.MultiheadAttention):
         tensors |= {"out_proj.weight": self.out_proj.weight, "out_proj.bias": self.out_proj.bias}
         return {name: tensor for name, tensor in tensors.items() if tensor is not None}
 
-    def _layer(self) -> headwise.MultiHeadAttention:
+    def _layer(self, parameters: list[Tensor | None]) -> headwise.MultiHeadAttention | None:
+        tensors = self._named_tensors()
+        if not {*map(id, tensors.values())} <= {*map(id, parameters)}:
+            return None  # some are computed, as pruning and torch.nn.utils.parametrize do it
         config = headwise.presets.torch(
             self.embed_dim, self.num_heads, bias=self.in_proj_bias is not None,
             add_bias_kv=self.bias_k is not None, add_zero_attn=self.add_zero_attn,
             kdim=self.kdim, vdim=self.vdim)
-        tensors = {name: tensor.detach() for name, tensor in self._named_tensors().items()}
-        return headwise.MultiHeadAttention(config, headwise.presets.torch_weights(config, tensors))
+        plain = {name: tensor.detach() for name, tensor in tensors.items()}
+        return headwise.MultiHeadAttention(config, headwise.presets.torch_weights(config, plain))
 
     def _compose(self, inputs: _Inputs, masks: Masks, request: int) -> tuple[Tensor, Tensor | None]:
         """The layer out of differentiable operators. Each of its numbers is the same sum in the same

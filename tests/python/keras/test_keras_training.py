@@ -33,7 +33,7 @@ def model_of(module, value_dim: int = 6, **settings) -> keras.Model:
     return model
 
 
-def losses(module, mode: dict, epochs: int = 4, **settings) -> list[float]:
+def losses(module, mode: dict, epochs: int = 6, **settings) -> list[float]:
     model = model_of(module, **settings)
     loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
     model.compile(optimizer=keras.optimizers.Adam(0.01), loss=loss, **mode)
@@ -85,8 +85,9 @@ def test_dropout_is_drawn_from_the_seed_and_scores_are_those_before_it():
     assert not np.array_equal(a, numpy_of(first(X, X, training=True)))  # the next draw
     still, still_scores = (numpy_of(y) for y in first(X, X, return_attention_scores=True))
     assert same_bits(scores, still_scores)
-    mean = np.mean([numpy_of(first(X, X, training=True)) for _ in range(400)], axis=0)
-    assert np.abs(mean - still).max() < 0.2
+    many = np.repeat(X[:1], 500, axis=0)  # every sequence of a batch drops others
+    mean = numpy_of(first(many, many, training=True)).mean(0)
+    assert np.abs(mean - still[0]).max() < 0.15
     np.testing.assert_allclose(scores.sum(-1), 1, atol=1e-5)
 
 

@@ -10,6 +10,7 @@ import pickle
 import headwise.torch
 import pytest
 import torch
+import torch.nn.utils.prune
 from torch_cases import (
     EMBED,
     HEADS,
@@ -169,8 +170,10 @@ def test_is_causal_is_a_hint(need_weights):
     wrong = ours(x, x, x, attn_mask=nothing, is_causal=True, need_weights=need_weights)
     assert_results(wrong, double(theirs)(*[double(x)] * 3, attn_mask=nothing.double(), is_causal=True,
                                          need_weights=need_weights))
-    with pytest.raises(RuntimeError, match=r"attn_mask: expected a mask beside the hint"):
-        ours(x, x, x, is_causal=True, need_weights=need_weights)
+    for training in (True, False):
+        ours.train(training)
+        with torch.no_grad(), pytest.raises(RuntimeError, match=r"attn_mask: expected a mask beside the hint"):
+            ours(x, x, x, is_causal=True, need_weights=need_weights)
 
 
 def test_the_extra_key_stays_visible_beside_a_causal_hint():
@@ -252,3 +255,25 @@ def test_no_stale_weights():
             assert_close(ours_too(x, x, x)[0], theirs_too(x, x, x)[0])
             for layer in (theirs_too, ours_too):
                 layer.in_proj_weight[0, 0] += 1
+
+
+@pytest.mark.parametrize("need_weights", [True, False])
+def test_computed_parameters_are_not_kept(need_weights):
+    """Pruned and parametrised layers, before and after they ran plainly."""
+    theirs, ours = make({"batch_first": True})
+    x = torch.randn(2, 3, EMBED)
+
+    def check():
+        with torch.no_grad():
+            result = ours.eval()(x, x, x, need_weights=need_weights)
+            assert_close(result[0], theirs(x, x, x, need_weights=need_weights)[0])
+
+    check()
+    for layer in (theirs, ours):
+        torch.nn.utils.parametrizations.weight_norm(layer.out_proj, "weight")
+        torch.manual_seed(0)
+        torch.nn.utils.prune.random_unstructured(layer, "in_proj_weight", 0.5)
+    check()
+    for layer in (theirs, ours):
+        layer.out_proj.parametrizations.weight.original0.data.mul_(3)
+    check()

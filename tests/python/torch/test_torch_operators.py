@@ -83,6 +83,25 @@ def test_gradcheck_layer():
     gradcheck(function, (leaf(1, 3, 4), *layer.parameters()))
 
 
+@pytest.mark.parametrize("learned", [True, False])
+def test_gradient_through_the_weights_alone(learned):
+    torch.manual_seed(26)
+    q, k, v = qkv()
+    bias = torch.randn(1, 4, 3, 6, requires_grad=learned)
+    weights = OPS.attention(q, k, v, [KEEP], [bias], None, 0.0, False, None, None, 0, 1)[3]
+    leaves = [q, k, bias] if learned else [q, k]
+    exact = [leaf.detach().double().requires_grad_() for leaf in leaves]
+    exact_bias = exact[2] if learned else bias.double()
+    keys = exact[1].repeat_interleave(2, dim=2)
+    scores = torch.einsum("bthd,bshd->bhts", exact[0], keys) * 8**-0.5 + exact_bias
+    expected = scores.masked_fill(~KEEP, -torch.inf).softmax(-1)
+    assert_close(weights, expected)
+    cotangent = torch.randn_like(weights)
+    found = torch.autograd.grad(weights, leaves, cotangent)
+    for a, b in zip(found, torch.autograd.grad(expected, exact, cotangent.double()), strict=True):
+        assert_close(a, b)
+
+
 def test_linear_of_a_frozen_weight_has_the_same_gradient():
     x, weight, bias, cotangent = leaf(7, 12), torch.randn(9, 12), torch.randn(9), torch.randn(7, 9)
     frozen = torch.autograd.grad(OPS.linear(x, weight, bias), x, cotangent)[0]
