@@ -42,7 +42,7 @@ TEST(LinearOnce, AnyStrides) {
   const Tensor high = Tensor::normal({48, 32}, 3);
   const Tensor column = Tensor::normal({48, 2}, 4);
   const ConstView bias = column.view().at(1, 1);
-  for (const ConstView kernel : {wide.view().sliced(1, 8, 56), high.view().permuted({1, 0})}) {
+  for (const ConstView& kernel : {wide.view().sliced(1, 8, 56), high.view().permuted({1, 0})}) {
     const Tensor expected =
         PackedLinear(Tensor::copy_of(kernel), Tensor::copy_of(bias))(Tensor::copy_of(turned));
     EXPECT_TRUE(same_bits(linear(turned, kernel, bias), expected));

@@ -6,7 +6,7 @@ import keras
 import numpy as np
 import pytest
 from formulas import assert_close, same_bits
-from keras_support import GQA, MHA, differentiate, numpy_of, pair
+from keras_support import GQA, MHA, differentiate, numpy_of, pair, results_and_gradients
 
 B, T, S, D = 2, 5, 7, 12
 PLAIN = {"num_heads": 3, "key_dim": 4}
@@ -76,23 +76,20 @@ def test_computes_what_keras_computes(case):
     inputs = inputs_of(shapes)
     theirs, ours = pair(kind, settings, inputs)
     with_scores = {**options, "return_attention_scores": True}
-    # With scores: Keras on JAX refuses value_dim ≠ key_dim without, and it masks by another path.
-    output, scores = (numpy_of(x) for x in theirs(**inputs, **with_scores))
-    our_output, our_scores = (numpy_of(x) for x in ours(**inputs, **with_scores))
-    assert_close(our_output, output, 5e-6)
-    assert_close(our_scores, scores, 5e-6)
-    assert same_bits(numpy_of(ours(**inputs, **options)), our_output)
-
     generator = np.random.default_rng(2)
-    to_output, to_scores = (generator.standard_normal(x.shape).astype("float32") for x in (output, scores))
+    factors: list[np.ndarray] = []
 
     def loss(results):
-        products = map(keras.ops.multiply, results, (to_output, to_scores))
-        return sum(keras.ops.sum(product) for product in products)
+        if not factors:
+            factors.extend(generator.standard_normal(tuple(y.shape)).astype("float32") for y in results)
+        return sum(keras.ops.sum(keras.ops.multiply(y, f)) for y, f in zip(results, factors, strict=True))
 
-    expected = differentiate(theirs, inputs, with_scores, loss)
-    for ours_, theirs_ in zip(differentiate(ours, inputs, with_scores, loss), expected, strict=True):
-        assert_close(ours_, theirs_, 5e-6)
+    # With scores: Keras on JAX refuses value_dim ≠ key_dim without, and it masks by another path.
+    expected, expected_gradients = results_and_gradients(theirs, inputs, with_scores, loss)
+    results, gradients = results_and_gradients(ours, inputs, with_scores, loss)
+    for got, wanted in zip([*results, *gradients], [*expected, *expected_gradients], strict=True):
+        assert_close(got, wanted, 5e-6)
+    assert same_bits(numpy_of(ours(**inputs, **options)), results[0])
 
 
 def test_gradients_without_scores_are_the_same_bits():
