@@ -97,7 +97,7 @@ std::string numbered_list(const std::string& name, const std::vector<std::string
     pieces.push_back(number + " " + terminal_printable(token, kLongest - number.size() - 1));
   }
   while (true) {
-    const std::string text = name + wrapped(pieces, width, name.size());
+    std::string text = name + wrapped(pieces, width, name.size());
     const auto lines = std::count(text.begin(), text.end(), '\n');
     if (lines <= static_cast<std::ptrdiff_t>(most_lines) || pieces.size() < 2) return text;
     pieces.pop_back();

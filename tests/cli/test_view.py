@@ -284,7 +284,7 @@ def test_weights_of_a_run(succeed, tmp_path):
     assert percent_rows(part) == [expected[3 * 6 + 4], expected[3 * 6 + 5], expected[6 + 4], expected[6 + 5]]
     # Distances are counted from the rows' own positions.
     distance = (array[1, 3, 4:6] * numpy.abs(numpy.arange(4, 6)[:, None] - numpy.arange(6))).sum(-1).mean()
-    assert f"distance {distance:.3g} " in part
+    assert f"distance {distance:.1f} " in part
 
 
 def test_rows_of_a_run_that_are_not_there(fails):

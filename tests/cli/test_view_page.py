@@ -8,8 +8,8 @@ import re
 import numpy
 import pytest
 
-from view_page import browser, make_page, sentence, visit  # noqa: F401 (fixtures)
-from view_page import NARROW, WIDE, WORDS, entropies, said_pair, softmax
+from view_page import browser, make_page, pages, sentence, visit  # noqa: F401 (fixtures)
+from view_page import NARROW, WIDE, WORDS, distances, entropies, said_pair, softmax
 
 HOSTILE = [
     "</script><script>window.__pwned = 1</script>", "<img src=x onerror=window.__pwned=1>",
@@ -28,7 +28,8 @@ def test_opens_with_everything_in_place(visit, sentence):
     assert page.text("#head-name") == "head 0"
     cards = page.page.locator(".head").all_inner_texts()
     assert [card.split("\n") for card in cards] == [
-        [f"head {h}", f"Entropy {entropies(array)[h]:.2f}"] for h in range(5)]
+        [f"head {h}", f"Entropy {entropies(array)[h]:.2f}", f"Distance {distances(array)[h]:.1f}"]
+        for h in range(5)]
     statistics = page.text("#statistics")
     own = array[0].astype("float64").diagonal().mean()
     assert re.search(rf"Entropy\s*{entropies(array)[0]:.2f}", statistics)
@@ -220,9 +221,8 @@ def test_heads_sort_by_their_statistics(visit, sentence):
     path, array = sentence
     page = visit(path, WIDE)
     array = array.astype("float64")
-    apart = numpy.abs(numpy.subtract.outer(range(13), range(13)))
     for name, values, sign in [
-            ("entropy", entropies(array), 1), ("distance", (array * apart).sum(-1).mean(-1), 1),
+            ("entropy", entropies(array), 1), ("distance", distances(array), 1),
             ("firstKey", array[:, :, 0].mean(-1), -1),
             ("own", array.diagonal(axis1=1, axis2=2).mean(-1), -1),
             ("previous", array[:, 1:].diagonal(axis1=1, axis2=2).sum(-1) / 13, -1)]:
@@ -231,6 +231,9 @@ def test_heads_sort_by_their_statistics(visit, sentence):
         order = numpy.argsort(sign * values)
         names = [text.split("\n")[0] for text in page.page.locator(".head").all_inner_texts()]
         assert names == [f"head {h}" for h in order]
+        shown = page.page.locator(".head").first.inner_text().split("\n")[1:]
+        assert [line.rsplit(" ", 2 if "%" in line else 1)[0] for line in shown] == ["Entropy", "Distance"] + {
+            "firstKey": ["First key"], "own": ["Own key"], "previous": ["Previous key"]}.get(name, [])
         # The arrows follow the order that is shown.
         page.page.locator(".head").first.click()
         page.page.locator("h1").click()  # away from the menu, which has arrows of its own
@@ -347,6 +350,27 @@ def test_a_part_of_the_rows_keeps_its_positions(visit, make_page):
     assert page.readout()[0] == "query 8 “dog”"
     page.page.keyboard.press("l")
     assert said_pair(page.readout())[:2] == (8, 8)
+
+
+def test_few_queries_over_many_keys(visit, make_page):
+    """Each query keeps its row, however many keys share a pixel."""
+    array = numpy.zeros((1, 3, 4000), "float32")
+    for query, key in enumerate((400, 3900, 2000)):
+        array[0, query, key] = 1
+    page = visit(make_page(array), WIDE)
+    page.settled_picture()
+    assert "each cell shows the largest of 1 × 8 weights" in page.text("#resolution")
+    for query, key in enumerate((400, 3900, 2000)):
+        page.page.keyboard.press("j" if query > 0 else "Home")
+        assert page.readout() == (f"query {query}", f"attends most to key {key:,}: weight 1.00")
+    # Besides the labels, dark pixels stand at the three weights alone, each in its own row.
+    down, across = numpy.nonzero(page.colours()[40:, 80:].sum(-1) < 200)
+    share = (across - across.min()) / numpy.ptp(across)
+    first, last, middle = (down[numpy.abs(share - place) < 0.1] for place in (0, 1, 0.5))
+    assert first.max() < last.min() and last.max() < middle.min()
+    page.page.click("#tab-keys")
+    page.frame()
+    assert page.page.locator("#key-list li").all_inner_texts() == ["1.\nkey 2,000\n1.00"]
 
 
 def test_a_row_that_attends_nothing(visit, make_page):

@@ -8,7 +8,7 @@ import re
 import numpy
 import pytest
 
-from view_page import browser, make_page, sentence, visit  # noqa: F401 (fixtures)
+from view_page import browser, make_page, pages, sentence, visit  # noqa: F401 (fixtures)
 from view_page import WIDE, WORDS, said_pair, softmax
 
 
@@ -22,12 +22,12 @@ def test_a_large_page_stays_small_and_fluid(visit, make_page):
     size, heads = 4096, 2
     random = numpy.random.default_rng(7)
     array = numpy.zeros((heads, size, size), "float32")
-    place = numpy.arange(size)
-    for head in range(heads):
-        scores = random.standard_normal((size, size), "float32") * (1 + 2 * head)
-        scores -= numpy.abs(place[:, None] - place[None, :]) / numpy.float32(40 * (1 + 20 * head))
-        scores[place[None, :] > place[:, None]] = -numpy.inf
-        array[head] = softmax(scores)
+    place = numpy.arange(size, dtype="float32")
+    scores = random.standard_normal((size, size), "float32")
+    scores -= numpy.abs(place[:, None] - place[None, :]) / 40
+    scores[place[None, :] > place[:, None]] = -numpy.inf
+    array[0] = softmax(scores)
+    array[1] = array[0, ::-1, ::-1]  # looks ahead
     tokens = [WORDS[i] for i in random.integers(0, len(WORDS), size)]
     path = make_page(array, tokens)
     assert path.stat().st_size < 10_000_000
@@ -107,6 +107,10 @@ def test_many_heads(visit, make_page):
     card = page.page.locator(".head[aria-selected=true]").bounding_box()
     box = page.page.locator("#head-list").bounding_box()
     assert box["y"] <= card["y"] and card["y"] + card["height"] <= box["y"] + box["height"]
+    # In another order the first of it are shown.
+    page.page.select_option("#sort", "entropy")
+    page.frame()
+    assert page.page.evaluate("document.getElementById('head-list').scrollTop") == 0
 
 
 def test_one_query_over_a_hundred_thousand_keys(visit, tmp_path, succeed):

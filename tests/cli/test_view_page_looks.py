@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import re
 
+import numpy
 import pytest
 
-from view_page import browser, make_page, sentence, visit  # noqa: F401 (fixtures)
+from view_page import browser, make_page, pages, sentence, visit  # noqa: F401 (fixtures)
 from view_page import NARROW, WIDE
 
 
@@ -85,6 +86,67 @@ def test_nothing_overlaps_or_sticks_out(visit, sentence, viewport):
             assert apart, (a, b)
     if width >= 1200:  # everything at once, nothing scrolls but the lists
         assert page.page.evaluate("document.documentElement.scrollHeight") <= viewport["height"]
+
+
+HEADS = """() => {
+  const list = document.getElementById('head-list').getBoundingClientRect();
+  return [...document.querySelectorAll('.head')].map(head => {
+    const box = head.getBoundingClientRect();
+    const cut = [...head.querySelectorAll('span')].some(span => span.scrollWidth > span.clientWidth);
+    return box.top >= list.top && box.bottom <= list.bottom && !cut; });
+}"""
+
+
+@pytest.fixture(scope="module")
+def twelve(make_page):
+    """A page of 12 heads over tokens of very different lengths, with the smallest of weights."""
+    array = numpy.full((12, 15, 15), 1e-6, "float32")
+    array[:, range(15), range(15)] = 5e-6
+    return make_page(array, ["i", "Wolkenkratzer", "internationalisation", "mmmmm", "."] * 3)
+
+
+@pytest.mark.parametrize("viewport", [NARROW, {"width": 820, "height": 1100}, {"width": 1400, "height": 860},
+                                      {"width": 2560, "height": 1300}], ids=lambda v: str(v["width"]))
+def test_twelve_heads_have_room(visit, twelve, viewport):
+    page = visit(twelve, viewport)
+    page.frame()
+    assert page.page.evaluate(HEADS) == [True] * 12
+    # A large head uses a large window.
+    if viewport["width"] >= 1400:
+        page.settled_picture()
+        pixels = page.colours()
+        inside = (pixels != pixels[2, 2]).any(-1)
+        assert numpy.ptp(numpy.flatnonzero(inside.any(1))) > 0.9 * inside.shape[0]
+    # "Links" is said once, by the tab.
+    assert page.text(".tokens .bar").count("Links") == 1
+
+
+def test_labels_are_drawn_whole(visit, twelve):
+    """Chosen ones are bold, and wider for it; long ones end in "…" within the room they have."""
+    page = visit(twelve, NARROW)
+    for _ in range(4):
+        page.page.keyboard.press("j")
+        labels = page.drawn("matrix")
+        assert [each["text"] for each in labels if each["bold"]]
+        assert all(each["left"] >= 0 for each in labels)
+    # Along a slant of 55 degrees, above the cells: what is longer than the room would leave the canvas.
+    wide = visit(twelve, WIDE)
+    keys = [each for each in wide.drawn("matrix") if each["left"] == 0]
+    assert {"i", "Wolkenkratzer", "mmmmm", "."} <= {each["text"] for each in keys}
+    assert any(each["text"].endswith("…") for each in keys)
+    assert max(each["right"] for each in keys) <= 84
+
+
+def test_numbers_of_the_scale_keep_apart(visit, twelve):
+    page = visit(twelve, WIDE)
+    width = page.page.locator("#scale-bar").bounding_box()["width"]
+    for scale in ("sqrt", "linear", "log"):
+        page.page.select_option("#scale", scale)
+        numbers = sorted(page.drawn("scale-bar"), key=lambda each: each["left"])
+        assert len(numbers) >= 3 and numbers[-1]["text"] == "5.0e-6"
+        assert numbers[0]["left"] >= 0 and numbers[-1]["right"] <= width
+        for before, after in zip(numbers, numbers[1:]):
+            assert before["right"] + 4 <= after["left"]
 
 
 def test_prints(visit, sentence):

@@ -31,53 +31,83 @@ def browser():
         chromium.close()
 
 
+# In the page, one call for all of it: every call costs as much as a frame.
+FRAMES = """const frames = count => new Promise(done => {
+    const next = () => count-- > 0 ? requestAnimationFrame(next) : done();
+    next();
+});"""
+SETTLED = """async () => {
+    FRAMES
+    let before = null;
+    for (let i = 0; i < 200; ++i) {
+        await frames(3);
+        const now = document.getElementById('matrix').toDataURL();
+        if (now === before) return now;
+        before = now;
+    }
+    return null;
+}""".replace("FRAMES", FRAMES)
+# All text drawn on canvases, with the place it takes before it is turned.
+DRAWN = """window.drawn = [];
+const fillText = CanvasRenderingContext2D.prototype.fillText;
+CanvasRenderingContext2D.prototype.fillText = function(text, x, y) {
+    const width = this.measureText(text).width;
+    const left = x - { left: 0, center: width / 2, right: width }[this.textAlign];
+    window.drawn.push({ canvas: this.canvas.id, text, left, right: left + width, bold: /bold/.test(this.font) });
+    return fillText.call(this, text, x, y);
+};"""
+
+
 class Visit:
     """An open page, with all that went wrong or was asked for on it."""
 
-    def __init__(self, browser, path, viewport, scheme="light", touch=False):
-        self.context = browser.new_context(viewport=viewport, color_scheme=scheme, has_touch=touch)
-        self.page = self.context.new_page()
+    def __init__(self, page, path):
+        self.page, self.context = page, page.context
         self.said, self.requests = [], []
-        self.page.on("console", lambda message: self.said.append(f"{message.type}: {message.text}"))
-        self.page.on("pageerror", lambda error: self.said.append(f"error: {error}"))
-        self.page.on("request", lambda request: self.requests.append(request.url))
-        self.page.goto(path.as_uri())
+        self.listeners = {
+            "console": lambda message: self.said.append(f"{message.type}: {message.text}"),
+            "pageerror": lambda error: self.said.append(f"error: {error}"),
+            "request": lambda request: self.requests.append(request.url),
+        }
+        for event, listener in self.listeners.items():
+            page.on(event, listener)
+        page.mouse.move(5, 5)
+        page.goto(path.as_uri())
         # The largest weights are unpacked when the read-out knows what the first query attends.
-        self.page.wait_for_selector("#readout-weight:not(:empty)")
+        page.wait_for_selector("#readout-weight:not(:empty)")
 
     def text(self, selector):
         return self.page.inner_text(selector)
 
     def readout(self):
-        self.frame()
-        return self.text("#readout-pair"), self.text("#readout-weight")
+        return tuple(self.page.evaluate(f"""async () => {{ {FRAMES} await frames(2);
+            return ['readout-pair', 'readout-weight'].map(id => document.getElementById(id).innerText); }}"""))
 
     def frame(self):
         """Until what was changed has been drawn."""
-        self.page.evaluate("() => new Promise(done => requestAnimationFrame(() => "
-                           "requestAnimationFrame(() => done())))")
-
-    def picture(self):
-        self.frame()
-        return self.page.evaluate("document.getElementById('matrix').toDataURL()")
+        self.page.evaluate(f"async () => {{ {FRAMES} await frames(2); }}")
 
     def settled_picture(self):
         """The picture when no tile is on its way any more."""
-        before = None
-        for _ in range(100):
-            now = self.picture()
-            if now == before:
-                return now
-            before = now
-            self.page.wait_for_timeout(50)
-        raise AssertionError("the picture never comes to rest")
+        picture = self.page.evaluate(SETTLED)
+        assert picture is not None, "the picture never comes to rest"
+        return picture
+
+    def drawn(self, canvas):
+        """The text that a canvas is given when it is drawn anew, here in another theme."""
+        self.frame()
+        texts = self.page.evaluate(f"""async () => {{ {FRAMES}
+            window.drawn.length = 0;
+            document.getElementById('theme').click();
+            await frames(3);
+            return window.drawn.filter(each => each.canvas === '{canvas}'); }}""")
+        return list({(each["text"], each["left"]): each for each in texts}.values())
 
     def point(self, across, down):
-        """Moves the mouse to a share of the matrix's canvas; returns the colour there."""
+        """Moves the mouse to a share of the matrix's canvas; returns the pixel below it."""
         box = self.page.locator("#matrix").bounding_box()
         x, y = round(across * box["width"]), round(down * box["height"])
         self.page.mouse.move(box["x"] + x, box["y"] + y)
-        self.frame()
         return x, y
 
     def colours(self):
@@ -99,7 +129,8 @@ class Visit:
         assert self.said == []
         assert len(self.requests) == 1 and self.requests[0].startswith("file:")
         assert self.page.evaluate("window.__pwned") is None
-        self.context.close()
+        for event, listener in self.listeners.items():
+            self.page.remove_listener(event, listener)
 
 
 @pytest.fixture(scope="module")
@@ -118,13 +149,31 @@ def make_page(succeed, tmp_path_factory):
     return make
 
 
+@pytest.fixture(scope="module")
+def pages(browser):
+    """pages(viewport, …) → a browser's page of that kind. It is made once: that takes a second, and
+    what it shows begins anew with every visit."""
+    made = {}
+
+    def page(viewport, scheme="light", touch=False):
+        key = (*viewport.items(), scheme, touch)
+        if key not in made:
+            context = browser.new_context(viewport=viewport, color_scheme=scheme, has_touch=touch)
+            context.add_init_script(DRAWN)
+            made[key] = context.new_page()
+        return made[key]
+
+    return page
+
+
 @pytest.fixture
-def visit(browser):
-    """visit(path, …) → Visit; when the test ends, nothing may have gone wrong on any."""
+def visit(pages):
+    """visit(path, viewport, …) → Visit; when the test ends, nothing may have gone wrong on any. One
+    of a kind at a time."""
     visits = []
 
-    def open_page(*arguments, **options):
-        visits.append(Visit(browser, *arguments, **options))
+    def open_page(path, *kind, **more):
+        visits.append(Visit(pages(*kind, **more), path))
         return visits[-1]
 
     yield open_page
@@ -144,6 +193,11 @@ def sentence(make_page):
 
 def entropies(array):
     return -(array.astype("float64") * numpy.log(array.astype("float64"))).sum(-1).mean(-1)
+
+
+def distances(array):
+    apart = numpy.abs(numpy.subtract.outer(range(array.shape[1]), range(array.shape[2])))
+    return (array.astype("float64") * apart).sum(-1).mean(-1)
 
 
 def said_pair(readout):

@@ -62,7 +62,7 @@ const STATISTICS = [
   { name: "entropy", label: "Entropy", hint: "mean of −Σ p·ln p over the queries, in nats",
     text: (value) => value.toFixed(2), descending: false },
   { name: "distance", label: "Distance", hint: "mean number of tokens between a query and what it attends",
-    text: (value) => value.toFixed(1), descending: false },
+    text: (value) => (value < 1000 ? value.toFixed(1) : countText(Math.round(value))), descending: false },
   { name: "firstKey", label: "First key", hint: "mean weight of the first key",
     text: percentText, descending: true },
   { name: "own", label: "Own key", hint: "mean weight of the key at the query’s own position",
