@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "commands.h"
+#include "option_checks.h"
 #include "terminal/text.h"
 
 namespace headwise::cli {
@@ -36,7 +37,7 @@ std::string option_name(const CLI::Option& option) {
     name.insert(comma + 1, " ");
   }
   const bool takes_value = !option.get_positional() && option.get_expected_max() > 0;
-  return takes_value ? name + " " + option.get_type_name() : name;
+  return takes_value ? name + " " + type_of(option) : name;
 }
 
 std::string option_text(const CLI::Option& option) {
