@@ -203,7 +203,7 @@ std::string help_text(const CLI::App& app, int width) {
     for (const char* example : command->examples) text += "  " + std::string(example) + "\n";
     return text;
   }
-  return text + wrapped("'headwise COMMAND --help' explains a command, with examples.", 0, room) +
+  return text + wrapped("'headwise help COMMAND' explains a command, with examples.", 0, room) +
          "\n" + wrapped(kExitCodes, 0, room) + "\n";
 }
 
