@@ -13,7 +13,7 @@ namespace {
 struct OptionOfArgument {
   std::string_view argument;
   std::string_view option;
-  std::string_view message_has = "";
+  std::string_view message_has = {};
 };
 constexpr OptionOfArgument kOptions[] = {
     {"num_heads", "--heads"},

@@ -1,8 +1,6 @@
 // headwise: plan, run, inspect, convert and see attention from the command line.
 //
 //   arguments → CLI::App with every command declared → the command's callback → exit code
-#include <signal.h>
-
 #include <CLI/CLI.hpp>
 #include <csignal>
 #include <cstdio>

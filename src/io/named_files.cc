@@ -5,7 +5,6 @@
 #include <array>
 #include <atomic>
 #include <cstdio>
-#include <cstring>
 
 #include "headwise/io.h"
 
@@ -40,6 +39,7 @@ UninterruptedSection::~UninterruptedSection() {
   pthread_sigmask(SIG_SETMASK, &before_, nullptr);
 }
 
+// NOLINTBEGIN(readability-convert-member-functions-to-static): only within a section
 void UninterruptedSection::remember(int folder, const std::string& name) noexcept {
   for (UnfinishedFile& file : files) {
     if (file.folder >= 0 || name.size() >= file.name.size()) continue;
@@ -54,6 +54,7 @@ void UninterruptedSection::forget(int folder, const std::string& name) noexcept 
     if (file.folder == folder && name == file.name.data()) file.folder = -1;
   }
 }
+// NOLINTEND(readability-convert-member-functions-to-static)
 
 }  // namespace headwise::io
 

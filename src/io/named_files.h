@@ -4,8 +4,7 @@
 // The only state of the library that belongs to the process, as names in a folder and signals do.
 #pragma once
 
-#include <signal.h>
-
+#include <csignal>
 #include <string>
 
 namespace headwise::io {

@@ -510,17 +510,20 @@ def test_the_new_file_is_read_before_it_is_put_in_place(name, torch_file, tool, 
     assert sorted(path.name for path in tmp_path.iterdir()) == sorted(["in.safetensors", name])
 
 
-def test_back_to_torch_under_its_own_names(torch_file, succeed, tmp_path):
+def test_back_to_torch_under_its_own_names(succeed, tmp_path):
     import torch
+    from safetensors.torch import save_file
 
-    keras, back = tmp_path / "m.keras", tmp_path / "back.safetensors"
+    torch_file, keras = tmp_path / "in.safetensors", tmp_path / "m.keras"
+    back = tmp_path / "back.safetensors"
+    layer = torch.nn.MultiheadAttention(24, 4)
+    save_file(layer.state_dict(), torch_file)
     text = succeed("convert", torch_file, keras, "--to", "keras", "--heads", 4)
     assert "called 'attention'; --name '' takes that off" in text
     succeed("convert", keras, back, "--to", "torch", "--name", "")
     arrays = fw.read_arrays(back)
     assert {name: x.tobytes() for name, x in arrays.items()} == {
         name: x.tobytes() for name, x in fw.read_arrays(torch_file).items()}
-    layer = torch.nn.MultiheadAttention(24, 4)
     layer.load_state_dict({name: torch.from_numpy(x.copy()) for name, x in arrays.items()})
     assert "''" in succeed("convert", "--help")
 
