@@ -1,4 +1,5 @@
-// Arrays from npy files, npz members ("file.npz:name") or standard input ("-").
+// Arrays from npy files, members of others ("file.npz:name", "file.safetensors:name"), pipes or
+// standard input ("-").
 #pragma once
 
 #include <string>

@@ -8,6 +8,7 @@
 
 #include "arrays.h"
 #include "commands.h"
+#include "option_checks.h"
 #include "usage_error.h"
 #include "values.h"
 
@@ -16,30 +17,38 @@ namespace headwise::cli {
 namespace {
 
 constexpr std::int64_t kDefaultLength = 128;
-constexpr const char* kAxesNames =
-    "query-key, batch-query-key, head-query-key, batch-key, "
-    "batch-query or batch-head-query-key";
-
-std::optional<Axes> axes_of(const std::string& option, const std::string& name) {
-  if (name.empty()) return std::nullopt;
-  constexpr std::array<std::pair<const char*, Axes>, 6> kAxes = {{
-      {"query-key", Axes::QueryKey},
-      {"batch-query-key", Axes::BatchQueryKey},
-      {"head-query-key", Axes::HeadQueryKey},
-      {"batch-key", Axes::BatchKey},
-      {"batch-query", Axes::BatchQuery},
-      {"batch-head-query-key", Axes::BatchHeadQueryKey},
-  }};
-  for (const auto& [known, axes] : kAxes) {
-    if (name == known) return axes;
-  }
-  throw UsageError(option + ": expected " + kAxesNames + ", got '" + name + "'");
+const std::vector<std::pair<std::string, Axes>>& axes_by_name() {
+  static const std::vector<std::pair<std::string, Axes>> all = {
+      {"query-key", Axes::QueryKey},          {"batch-query-key", Axes::BatchQueryKey},
+      {"head-query-key", Axes::HeadQueryKey}, {"batch-key", Axes::BatchKey},
+      {"batch-query", Axes::BatchQuery},      {"batch-head-query-key", Axes::BatchHeadQueryKey},
+  };
+  return all;
 }
 
-Mask mask_of(const CallOptions& options) {
-  Mask mask = options.positions.mask();
+std::vector<std::string> axes_names() {
+  std::vector<std::string> names;
+  for (const auto& [name, axes] : axes_by_name()) names.push_back(name);
+  return names;
+}
+
+std::optional<Axes> axes_of(const std::string& name) {
+  for (const auto& [known, axes] : axes_by_name()) {
+    if (name == known) return axes;
+  }
+  return std::nullopt;  // not said
+}
+
+// Rows of a sequence; whatever has another rank is refused by the layer.
+std::int64_t rows_of(const Tensor& tensor) {
+  return tensor.rank() < 2 ? 0 : tensor.extent(tensor.rank() - 2);
+}
+
+Mask mask_of(const CallOptions& options, const Call& call) {
+  Mask mask =
+      options.positions.mask(rows_of(call.query), rows_of(call.key ? *call.key : call.query));
   if (options.mask.empty()) return mask;
-  return mask & keep(read_bools("--mask", options.mask), axes_of("--mask-axes", options.mask_axes));
+  return mask & keep(read_bools("--mask", options.mask), axes_of(options.mask_axes));
 }
 
 void check_inputs(const CallOptions& options) {
@@ -94,9 +103,11 @@ Inputs read_inputs(const CallOptions& options) {
 std::vector<std::int64_t> random_shape(const CallOptions& options) {
   if (options.shape.empty()) return {1, kDefaultLength, 0};
   std::vector<std::int64_t> shape = integers("--shape", options.shape);
+  const bool layer_tells_features = !options.layer.weights.empty();
+  const bool complete =
+      shape.size() == 3 ? shape[2] >= 1 : shape.size() == 2 && layer_tells_features;
   if (shape.size() == 2) shape.push_back(0);
-  const bool fits = shape.size() == 3 && shape[0] >= 0 && shape[1] >= 0 && shape[2] >= 0;
-  if (!fits) {
+  if (!complete || shape[0] < 0 || shape[1] < 0) {
     throw UsageError("--shape: expected BATCH,LENGTH,FEATURES, for example 32,128,512, got '" +
                      options.shape + "'");
   }
@@ -115,7 +126,6 @@ void make_random(Call& call, const CallOptions& options) {
                     config.value_inputs() == config.key_inputs();
   if (self) return;
   const std::int64_t keys = options.keys.value_or(shape[1]);
-  if (keys < 0) throw UsageError("--keys: expected 0 or more, got " + std::to_string(keys));
   call.key = Tensor::normal({shape[0], keys, config.key_inputs()}, seed + 2);
   if (config.value_inputs() != config.key_inputs()) {
     call.value = Tensor::normal({shape[0], keys, config.value_inputs()}, seed + 3);
@@ -128,12 +138,12 @@ void declare_call_options(CLI::App& command, CallOptions& options) {
   declare_layer_options(command, options.layer);
   const auto text = [&](const char* name, std::string& value, const char* type, const char* meaning,
                         const char* group) {
-    command.add_option(name, value, meaning)->type_name(type)->group(group);
+    return command.add_option(name, value, meaning)->type_name(type)->group(group);
   };
   const char* inputs = "Input";
   text("--input", options.input, "FILE",
-       "query, key and value at once: npy, FILE.npz:NAME, or - for "
-       "standard input",
+       "query, key and value at once: npy, FILE:NAME of a file with several, or - for standard "
+       "input",
        inputs);
   text("--query", options.query, "FILE", "(B,T,features), or (T,features) for one sequence",
        inputs);
@@ -142,31 +152,44 @@ void declare_call_options(CLI::App& command, CallOptions& options) {
   text("--shape", options.shape, "B,T,D",
        "a random normal input of this shape; D may be left out if the layer tells it", inputs);
   command.add_option("--keys", options.keys, "random keys and values of this length (T)")
-      ->type_name("S")
-      ->group(inputs);
+      ->type_name("N")
+      ->group(inputs)
+      ->check(whole_number(0));
   const char* masks = "Masks";
   declare_position_options(command, options.positions, masks);
   text("--mask", options.mask, "FILE",
        "truth values, true = attend: (T,S), (B,H,T,S), or "
        "--mask-axes says",
        masks);
-  text("--mask-axes", options.mask_axes, "AXES", kAxesNames, masks);
+  text("--mask-axes", options.mask_axes, "AXES",
+       "query-key, batch-query-key, head-query-key, batch-key, batch-query or batch-head-query-key",
+       masks)
+      ->check(one_of(axes_names()));
   text("--bias", options.bias, "FILE", "floats that are added to the scores, axes as for --mask",
        masks);
-  text("--bias-axes", options.bias_axes, "AXES", "as --mask-axes", masks);
+  text("--bias-axes", options.bias_axes, "AXES", "as --mask-axes", masks)
+      ->check(one_of(axes_names()));
   const char* machine = "Machine";
   command.add_option("--threads", options.threads, "threads to use (all CPUs)")
       ->type_name("N")
-      ->group(machine);
+      ->group(machine)
+      ->check(whole_number(1, kMostThreads));
   text("--target", options.target, "NAME",
        "kernels to use: avx512, avx2, sse4, neon, reference (the "
        "best this CPU has)",
-       machine);
+       machine)
+      ->check(one_of({"avx512", "avx2", "sse4", "neon", "reference"}));
 }
 
-bool asks_for_call(const CallOptions& options) {
-  return !options.layer.weights.empty() || options.layer.heads || options.layer.key_dim ||
-         !options.input.empty() || !options.query.empty() || !options.shape.empty();
+std::vector<std::string> given_call_options(const CLI::App& command) {
+  const std::array<std::string, 4> groups = {"Layer", "Input", "Masks", "Machine"};
+  std::vector<std::string> names;
+  for (const CLI::Option* option : command.get_options()) {
+    const bool of_call =
+        std::find(groups.begin(), groups.end(), option->get_group()) != groups.end();
+    if (of_call && option->count() > 0) names.push_back(option->get_name());
+  }
+  return names;
 }
 
 AttentionInputs Call::inputs() const {
@@ -174,6 +197,10 @@ AttentionInputs Call::inputs() const {
   if (key) inputs.key = *key;
   if (value) inputs.value = *value;
   return inputs;
+}
+
+Context Call::context() const {
+  return target.empty() ? Context(threads) : Context(threads, target);
 }
 
 Call make_call(const CallOptions& options) {
@@ -193,13 +220,12 @@ Call make_call(const CallOptions& options) {
   } else {
     make_random(call, options);
   }
-  call.options.mask = mask_of(options);
+  call.options.mask = mask_of(options, call);
   if (!options.bias.empty()) {
-    call.options.bias.emplace_back(read_floats("--bias", options.bias),
-                                   axes_of("--bias-axes", options.bias_axes));
+    call.options.bias.emplace_back(read_floats("--bias", options.bias), axes_of(options.bias_axes));
   }
   call.threads = options.threads.value_or(Context().threads());
-  call.target = options.target.empty() ? std::string(default_target()) : options.target;
+  call.target = options.target;
   return call;
 }
 

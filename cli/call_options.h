@@ -36,8 +36,8 @@ struct CallOptions {
 
 void declare_call_options(CLI::App& command, CallOptions& options);
 
-// True if anything that says which layer or which input was given.
-bool asks_for_call(const CallOptions& options);
+// Those of them that stand on the command line: "--weights", "--causal".
+std::vector<std::string> given_call_options(const CLI::App& command);
 
 struct Call {
   ChosenLayer layer = {};
@@ -47,9 +47,10 @@ struct Call {
   bool random_input = false;
   ForwardOptions options = {};  // mask and biases; they own what they look at
   int threads = 1;
-  std::string target = {};
+  std::string target = {};  // empty: nobody asked for one
 
   [[nodiscard]] AttentionInputs inputs() const;
+  [[nodiscard]] Context context() const;
 };
 
 // Reads the files. Throws UsageError or FileError.

@@ -1,11 +1,17 @@
 #include "commands.h"
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
+#include <cstdio>
 #include <memory>
 #include <string>
 
 #include "headwise/version.h"
 #include "help.h"
+#include "option_checks.h"
+#include "parse_problem.h"
+#include "terminal/terminal.h"
+#include "usage_error.h"
 
 namespace headwise::cli {
 
@@ -66,23 +72,49 @@ const std::vector<Command>& commands() {
   return all;
 }
 
+namespace {
+
+std::string version_text() {
+  return "headwise " + std::to_string(HEADWISE_VERSION_MAJOR) + "." +
+         std::to_string(HEADWISE_VERSION_MINOR) + "." + std::to_string(HEADWISE_VERSION_PATCH);
+}
+
+// "headwise help plan", as people ask whose fingers know it from other programs; and docs/cli.md for
+// `make reference`. The group "" keeps them out of the list of commands.
+void declare_words(CLI::App& program) {
+  CLI::App* help = program.add_subcommand("help", "what a command does")->group("");
+  auto name = std::make_shared<std::string>();
+  help->add_option("COMMAND", *name, "one of the commands");
+  help->callback([&program, name] {
+    const auto& all = commands();
+    const bool known = std::any_of(all.begin(), all.end(),
+                                   [&](const Command& command) { return *name == command.name; });
+    if (!known && !name->empty()) throw UsageError(unknown_command(*name));
+    const CLI::App* command = known ? program.get_subcommand(*name) : &program;
+    std::fputs(help_text(*command, terminal::standard_output().width).c_str(), stdout);
+  });
+  program.add_subcommand("version", "print the version")->group("")->callback([] {
+    std::printf("%s\n", version_text().c_str());
+  });
+  CLI::App* reference = program.add_subcommand("reference", "print docs/cli.md")->group("");
+  reference->callback([&program] { std::fputs(reference_markdown(program).c_str(), stdout); });
+}
+
+}  // namespace
+
 void declare_program(CLI::App& program) {
   program.description(
       "Headwise: multi-head attention for the CPU. Plan, run, inspect, convert and see attention.");
   program.set_help_flag("-h,--help", "print this");
-  program
-      .set_version_flag("--version", "headwise " + std::to_string(HEADWISE_VERSION_MAJOR) + "." +
-                                         std::to_string(HEADWISE_VERSION_MINOR) + "." +
-                                         std::to_string(HEADWISE_VERSION_PATCH))
-      ->description("print the version");
+  program.set_version_flag("--version", version_text())->description("print the version");
   for (const Command& entry : commands()) {
     CLI::App* command = program.add_subcommand(entry.name, entry.summary);
     command->set_help_flag("-h,--help", "print this");
     entry.declare(*command);
+    refuse_empty_values(*command, "--name");
   }
-  // For `make reference`; the group "" keeps it out of --help.
-  CLI::App* reference = program.add_subcommand("reference", "print docs/cli.md")->group("");
-  reference->callback([&program] { std::fputs(reference_markdown(program).c_str(), stdout); });
+  declare_words(program);
+  program.require_subcommand(0, 1);  // a file may be called "run"
 }
 
 }  // namespace headwise::cli

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "commands.h"
-#include "usage_error.h"
+#include "option_checks.h"
 
 namespace headwise::cli {
 
@@ -16,6 +16,8 @@ struct KnownOption {
   std::string name;  // "--key-dim"
   std::string text;
   bool takes_value = false;
+  bool takes_file = false;
+  std::string words = {};  // that the value is one of, with blanks between them
 };
 
 // Text between single quotes of any shell.
@@ -31,51 +33,84 @@ std::string quoted(const std::string& text) {
   return result + "'";
 }
 
+std::string joined(const std::vector<std::string>& words) {
+  std::string text;
+  for (const std::string& word : words) text += (text.empty() ? "" : " ") + word;
+  return text;
+}
+
 std::vector<KnownOption> options_of(const CLI::App& app) {
   std::vector<KnownOption> options;
   for (const CLI::Option* option : app.get_options()) {
     if (option->get_group().empty()) continue;
     for (const std::string& name : option->get_lnames()) {
-      options.push_back({"--" + name, option->get_description(), option->get_expected_max() > 0});
+      options.push_back({"--" + name, option->get_description(), option->get_expected_max() > 0,
+                         type_of(*option) == "FILE", joined(words_of(*option))});
     }
   }
   return options;
 }
 
-std::string words(const CLI::App& app) {
-  std::string text;
-  for (const KnownOption& option : options_of(app)) text += " " + option.name;
-  return text.empty() ? text : text.substr(1);
+std::string option_names(const CLI::App& app) {
+  std::vector<std::string> names;
+  for (const KnownOption& option : options_of(app)) names.push_back(option.name);
+  return joined(names);
+}
+
+// What stands for itself: words (of `completion`) or files.
+std::string argument_words(const CLI::App& app) {
+  for (const CLI::Option* option : app.get_options()) {
+    if (option->get_positional()) return joined(words_of(*option));
+  }
+  return "";
 }
 
 std::string command_names() {
-  std::string names;
-  for (const Command& command : commands())
-    names += std::string(names.empty() ? "" : " ") + command.name;
-  return names;
+  std::vector<std::string> names;
+  for (const Command& command : commands()) names.emplace_back(command.name);
+  return joined(names);
+}
+
+// A case for every option with a value of its own kind; others take what nobody can guess.
+std::string bash_values(const CLI::App& app) {
+  std::string text;
+  for (const KnownOption& option : options_of(app)) {
+    if (!option.takes_value) continue;
+    const std::string reply = !option.words.empty() ? "-W " + quoted(option.words)
+                              : option.takes_file   ? "-f"
+                                                    : "";
+    text += "        " + option.name + ") " +
+            (reply.empty() ? "" : "COMPREPLY=($(compgen " + reply + " -- \"$word\")); ") +
+            "return ;;\n";
+  }
+  return text;
 }
 
 std::string bash_script(const CLI::App& program) {
   std::string text =
       "_headwise() {\n"
-      "  local word=${COMP_WORDS[COMP_CWORD]} options=\n"
+      "  local word=${COMP_WORDS[COMP_CWORD]} before=${COMP_WORDS[COMP_CWORD-1]} options= words=\n"
       "  if ((COMP_CWORD == 1)); then\n"
       "    COMPREPLY=($(compgen -W '" +
       command_names() +
-      " --help --version' -- \"$word\"))\n"
+      " help version --help --version' -- \"$word\"))\n"
       "    return\n"
       "  fi\n"
-      "  case ${COMP_WORDS[1]} in\n";
+      "  case ${COMP_WORDS[1]} in\n"
+      "    help) words='" +
+      command_names() + "' ;;\n";
   for (const Command& command : commands()) {
     const CLI::App& app = *program.get_subcommand(command.name);
-    std::string choices = words(app);
-    if (std::string(command.name) == "completion") choices += " bash zsh fish";
-    text += "    " + std::string(command.name) + ") options='" + choices + "' ;;\n";
+    text += "    " + std::string(command.name) + ")\n      case $before in\n" + bash_values(app) +
+            "      esac\n      options='" + option_names(app) + "' words='" + argument_words(app) +
+            "' ;;\n";
   }
   return text +
          "  esac\n"
-         "  if [[ $word == -* || ${COMP_WORDS[1]} == completion ]]; then\n"
+         "  if [[ $word == -* ]]; then\n"
          "    COMPREPLY=($(compgen -W \"$options\" -- \"$word\"))\n"
+         "  elif [[ $words ]]; then\n"
+         "    COMPREPLY=($(compgen -W \"$words\" -- \"$word\"))\n"
          "  else\n"
          "    COMPREPLY=($(compgen -f -- \"$word\"))\n"
          "  fi\n"
@@ -93,36 +128,63 @@ std::string zsh_text(const std::string& text) {
   return result;
 }
 
+// ":value:(light dark)", ":file:_files", ":value: " for what nobody can guess.
+std::string zsh_value(const KnownOption& option) {
+  if (!option.takes_value) return "";
+  if (!option.words.empty()) return ":value:(" + option.words + ")";
+  return option.takes_file ? ":file:_files" : ":value: ";
+}
+
 std::string zsh_script(const CLI::App& program) {
   std::string text = "#compdef headwise\n_headwise() {\n  local -a commands=(\n";
   for (const Command& command : commands()) {
     text += "    " + quoted(zsh_text(command.name) + ":" + zsh_text(command.summary)) + "\n";
   }
   text +=
-      "  )\n  if ((CURRENT == 2)); then\n    _describe command commands\n    return\n  fi\n"
-      "  case $words[2] in\n";
+      "  )\n  if ((CURRENT == 2)); then\n    _describe command commands\n"
+      "    compadd -- help version --help --version\n    return\n  fi\n"
+      "  case $words[2] in\n    help) _describe command commands ;;\n";
   for (const Command& command : commands()) {
+    const CLI::App& app = *program.get_subcommand(command.name);
     text += "    " + std::string(command.name) + ") _arguments";
-    for (const KnownOption& option : options_of(*program.get_subcommand(command.name))) {
-      text += " \\\n      " + quoted(option.name + "[" + zsh_text(option.text) + "]" +
-                                     (option.takes_value ? ":value:_files" : ""));
+    for (const KnownOption& option : options_of(app)) {
+      text += " \\\n      " +
+              quoted(option.name + "[" + zsh_text(option.text) + "]" + zsh_value(option));
     }
-    text += " \\\n      '*:file:_files' ;;\n";
+    const std::string words = argument_words(app);
+    text += words.empty() ? " \\\n      '*:file:_files' ;;\n"
+                          : " \\\n      '*:value:(" + words + ")' ;;\n";
   }
   return text +
          "  esac\n}\nif [[ $funcstack[1] == _headwise ]]; then\n  _headwise \"$@\"\nelse\n"
          "  compdef _headwise headwise\nfi\n";
 }
 
+// -r asks for a value, -f keeps files out of what is offered, -a offers words.
+std::string fish_value(const KnownOption& option) {
+  if (!option.takes_value) return "";
+  if (!option.words.empty()) return " -x -a " + quoted(option.words);
+  return option.takes_file ? " -r -F" : " -x";
+}
+
 std::string fish_script(const CLI::App& program) {
-  std::string text;
+  const std::string first = "complete -c headwise -n __fish_use_subcommand";
+  std::string text = first + " -f -a 'help version'\n";
+  for (const KnownOption& option : options_of(program)) {
+    text += first + " -l " + option.name.substr(2) + " -d " + quoted(option.text) + "\n";
+  }
+  text += "complete -c headwise -n '__fish_seen_subcommand_from help' -f -a " +
+          quoted(command_names()) + "\n";
   for (const Command& command : commands()) {
-    text += "complete -c headwise -n __fish_use_subcommand -f -a " + quoted(command.name) + " -d " +
-            quoted(command.summary) + "\n";
-    for (const KnownOption& option : options_of(*program.get_subcommand(command.name))) {
-      text += "complete -c headwise -n " +
-              quoted("__fish_seen_subcommand_from " + std::string(command.name)) + " -l " +
-              option.name.substr(2) + (option.takes_value ? " -r" : "") + " -d " +
+    const CLI::App& app = *program.get_subcommand(command.name);
+    const std::string seen = "complete -c headwise -n " +
+                             quoted("__fish_seen_subcommand_from " + std::string(command.name));
+    text += first + " -f -a " + quoted(command.name) + " -d " + quoted(command.summary) + "\n";
+    if (const std::string words = argument_words(app); !words.empty()) {
+      text += seen + " -f -a " + quoted(words) + "\n";
+    }
+    for (const KnownOption& option : options_of(app)) {
+      text += seen + " -l " + option.name.substr(2) + fish_value(option) + " -d " +
               quoted(option.text) + "\n";
     }
   }
@@ -133,19 +195,14 @@ std::string fish_script(const CLI::App& program) {
 
 void declare_completion(CLI::App& command) {
   auto shell = std::make_shared<std::string>();
-  command.add_option("SHELL", *shell, "bash, zsh or fish")->required();
+  command.add_option("SHELL", *shell, "bash, zsh or fish")
+      ->required()
+      ->check(one_of({"bash", "zsh", "fish"}));
   command.callback([&command, shell] {
     const CLI::App& program = *command.get_parent();
-    std::string script;
-    if (*shell == "bash") {
-      script = bash_script(program);
-    } else if (*shell == "zsh") {
-      script = zsh_script(program);
-    } else if (*shell == "fish") {
-      script = fish_script(program);
-    } else {
-      throw UsageError("SHELL: expected bash, zsh or fish, got '" + *shell + "'");
-    }
+    const std::string script = *shell == "bash"  ? bash_script(program)
+                               : *shell == "zsh" ? zsh_script(program)
+                                                 : fish_script(program);
     std::fputs(script.c_str(), stdout);
   });
 }

@@ -15,6 +15,8 @@
 #include "convert_report.h"
 #include "convert_target.h"
 #include "layer_source.h"
+#include "option_checks.h"
+#include "outputs.h"
 #include "terminal/progress.h"
 #include "usage_error.h"
 
@@ -54,8 +56,9 @@ ConvertChanges changes_of(const ConvertOptions& options) {
   return changes;
 }
 
-// A file is not replaced by accident.
-void check_out(const ConvertOptions& options) {
+// A file is not replaced by accident, nor is the work done for a folder that is not there.
+void check_out(const ConvertOptions& options, const ConvertTarget& target) {
+  check_outputs({{"OUT", target.path, {extension_of(target.container)}}});
   std::error_code error;
   if (options.force || !std::filesystem::exists(options.out, error)) return;
   const bool same = std::filesystem::equivalent(options.in, options.out, error);
@@ -83,7 +86,7 @@ void check_key_dim(const FoundLayer& layer, const ConvertChanges& changes) {
 
 void convert(const ConvertOptions& options) {
   const ConvertTarget target = convert_target(options.out, options.to);
-  check_out(options);
+  check_out(options, target);
   const ConvertChanges changes = changes_of(options);
   const LayerSource source = LayerSource::open(options.in, options.hints);
   const std::vector<const FoundLayer*> found = chosen(source, options);
@@ -100,14 +103,15 @@ void convert(const ConvertOptions& options) {
         parts = std::move(result.parts);
         report.add_change(layer->name, result);
       }
-      report.add_notes(*layer);
-      layers.push_back({target.name_for(options.name.value_or(layer->name)), std::move(parts)});
+      report.add_source(*layer);
+      const std::string name = options.name.value_or(layer->name);
+      layers.push_back({target.name_for(name), std::move(parts)});
+      report.add_name(name, layers.back().name);
       progress.show(static_cast<std::int64_t>(layers.size()), layer->name);
     }
   }
   const StoredLayer stored = stored_as(target, layers);
-  check_stored(target, stored, layers);
-  write(target, stored);
+  write(target, stored, layers);
   std::fputs(report.to_string(layers).c_str(), stdout);
 }
 
@@ -128,27 +132,34 @@ void declare_convert(CLI::App& command) {
       .add_option("--to", options->to,
                   "layout: keras, torch, flax, d2l, bert, llama, gpt2 or headwise")
       ->type_name("LAYOUT")
-      ->required();
+      ->required()
+      ->check(one_of({"keras", "torch", "flax", "d2l", "bert", "llama", "gpt2", "headwise"}));
   command
       .add_option("--layer", options->layer,
                   "this layer alone: its name, place or part of the name")
       ->type_name("NAME");
-  command.add_option("--name", options->name, "what the layer is called in OUT (as in IN)")
+  command
+      .add_option("--name", options->name,
+                  "what the layer is called in OUT (as in IN); '' for tensors without a name in "
+                  "front, as a torch layer's own state_dict has them")
       ->type_name("NAME");
   command
       .add_option("--heads", options->hints.num_heads, "query heads, where IN does not tell them")
-      ->type_name("N");
+      ->type_name("N")
+      ->check(whole_number(1));
   command
       .add_option("--kv-heads", options->hints.num_kv_heads,
                   "key/value heads, where IN does not tell them")
-      ->type_name("N");
+      ->type_name("N")
+      ->check(whole_number(1));
   command.add_flag("--force", options->force, "replace OUT if it exists; IN may be OUT");
   const std::string group = "Changes";
   command
       .add_option("--key-dim", options->key_dim,
                   "re-factor every head to this key_dim by a truncated SVD; prints the error")
       ->type_name("N")
-      ->group(group);
+      ->group(group)
+      ->check(whole_number(1));
   command
       .add_option("--fold", options->fold,
                   "fold a linear map (new features, old features), npy: OUT gives for x what IN "

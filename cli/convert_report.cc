@@ -63,7 +63,8 @@ std::string input_text() {
 }  // namespace
 
 ConvertReport::ConvertReport(const LayerSource& source, const ConvertTarget& target)
-    : heading_(source.file().path() + " → " + target.path + " (" +
+    : source_(source),
+      heading_(source.file().path() + " → " + target.path + " (" +
                std::string(name_of(target.layout)) + ")\n"),
       target_(target) {}
 
@@ -73,8 +74,37 @@ void ConvertReport::add_change(const std::string& layer, const ChangedLayer& cha
   if (!changed.score_errors.empty()) changes_ += head_table(changed);
 }
 
-void ConvertReport::add_notes(const FoundLayer& layer) {
+void ConvertReport::add_source(const FoundLayer& layer) {
   notes_.insert(layer.notes.begin(), layer.notes.end());
+  for (const auto& [key, name] : layer.tensors) used_.insert(name);
+}
+
+void ConvertReport::add_name(const std::string& old_name, const std::string& new_name) {
+  if (old_name == new_name || !old_name.empty()) return;
+  notes_.insert("a Keras model has no layer without a name, so it is called '" + new_name +
+                "'; --name '' takes that off on the way back");
+}
+
+// Files of Headwise hold float32. The other types become it without a change, but for the longest.
+std::string ConvertReport::dtype_notes() const {
+  std::set<std::string> types;
+  for (const TensorInfo& tensor : source_.file().tensors()) {
+    if (used_.contains(tensor.name) && tensor.dtype != "F32") types.insert(tensor.dtype);
+  }
+  std::string text;
+  for (const std::string& type : types) {
+    text += "note: " + type + " became F32" +
+            (type == "F64" ? ", rounded to the nearest\n" : ", the same numbers in more bits\n");
+  }
+  return text;
+}
+
+std::string ConvertReport::left_out() const {
+  const std::size_t count = source_.file().tensors().size() - used_.size();
+  if (count == 0) return "";
+  return "note: " + std::to_string(count) + " of IN's " +
+         std::to_string(source_.file().tensors().size()) +
+         " tensors belong to no layer that was converted and are left out\n";
 }
 
 std::string ConvertReport::to_string(const std::vector<NamedLayer>& written) const {
@@ -83,6 +113,7 @@ std::string ConvertReport::to_string(const std::vector<NamedLayer>& written) con
   if (target_.container == Container::Npz && !tells_heads(target_.layout)) {
     text += "note: an npz holds no text; whoever reads it has to know the number of heads\n";
   }
+  text += dtype_notes() + left_out();
   for (const std::string& note : notes_) text += "note: " + note + "\n";
   return text;
 }

@@ -16,10 +16,17 @@ class ConvertReport {
   ConvertReport(const LayerSource& source, const ConvertTarget& target);
 
   void add_change(const std::string& layer, const ChangedLayer& changed);
-  void add_notes(const FoundLayer& layer);
+  // What stands in IN and not in OUT has to be said: its model's masks, its other numbers.
+  void add_source(const FoundLayer& layer);
+  void add_name(const std::string& old_name, const std::string& new_name);
   [[nodiscard]] std::string to_string(const std::vector<NamedLayer>& written) const;
 
  private:
+  [[nodiscard]] std::string dtype_notes() const;
+  [[nodiscard]] std::string left_out() const;
+
+  const LayerSource& source_;
+  std::set<std::string> used_;  // tensors of IN
   std::string heading_;
   ConvertTarget target_;
   std::string changes_;

@@ -1,11 +1,15 @@
 #include "convert_target.h"
 
+#include <algorithm>
+#include <iterator>
 #include <map>
+#include <set>
 #include <stdexcept>
 #include <utility>
 
 #include "headwise/error.h"
 #include "headwise/io.h"
+#include "library_words.h"
 #include "random_inputs.h"
 #include "usage_error.h"
 
@@ -13,11 +17,17 @@ namespace headwise::cli {
 
 namespace {
 
+constexpr std::pair<const char*, Container> kExtensions[] = {
+    {".safetensors", Container::Safetensors},
+    {".npz", Container::Npz},
+    {".weights.h5", Container::KerasWeights},
+    {".keras", Container::KerasModel},
+};
+
 Container container_of(const std::string& path) {
-  if (path.ends_with(".safetensors")) return Container::Safetensors;
-  if (path.ends_with(".npz")) return Container::Npz;
-  if (path.ends_with(".weights.h5")) return Container::KerasWeights;
-  if (path.ends_with(".keras")) return Container::KerasModel;
+  for (const auto& [extension, container] : kExtensions) {
+    if (path.ends_with(extension)) return container;
+  }
   throw UsageError(
       "OUT: expected a name that ends in .safetensors, .npz, .weights.h5 or .keras, got '" + path +
       "'");
@@ -43,9 +53,9 @@ std::string title(const NamedLayer& layer) {
   return layer.name.empty() ? "the layer" : "layer '" + layer.name + "'";
 }
 
-std::vector<NamedShape> shapes_of(const StoredLayer& stored) {
+std::vector<NamedShape> shapes_of(const TensorFile& file) {
   std::vector<NamedShape> shapes;
-  for (const auto& [name, tensor] : stored.tensors) shapes.push_back({name, tensor.shape()});
+  for (const TensorInfo& tensor : file.tensors()) shapes.push_back({tensor.name, tensor.shape});
   return shapes;
 }
 
@@ -55,15 +65,15 @@ std::vector<NamedShape> shapes_of(const StoredLayer& stored) {
 
 // As whoever opens the file will find it. An npz does not tell the number of heads: that reader will
 // have to.
-FoundLayer found_again(const FoundLayer& found, const StoredLayer& stored,
+FoundLayer found_again(const FoundLayer& found, const std::vector<NamedShape>& shapes,
                        const NamedLayer& layer) {
   if (found.config) return found;
   const AttentionConfig& config = layer.parts.config;
+  std::set<std::string> names;
+  for (const auto& [key, name] : found.tensors) names.insert(name);
   std::vector<NamedShape> own;
-  own.reserve(found.tensors.size());
-  for (const auto& [key, name] : found.tensors) {
-    own.push_back({name, stored.tensors.at(name).shape()});
-  }
+  std::copy_if(shapes.begin(), shapes.end(), std::back_inserter(own),
+               [&](const NamedShape& tensor) { return names.contains(tensor.name); });
   const auto again = find_layers(own, {},
                                  {.num_heads = config.num_heads,
                                   .num_kv_heads = config.kv_heads(),
@@ -72,7 +82,39 @@ FoundLayer found_again(const FoundLayer& found, const StoredLayer& stored,
   return again.front();
 }
 
+// Reads every layer back from the new file and runs it beside the one that it was made from: the same
+// bits come out, or this throws std::runtime_error.
+void check_written(const ConvertTarget& target, const TensorFile& file,
+                   const std::vector<NamedLayer>& layers) {
+  const std::vector<NamedShape> shapes = shapes_of(file);
+  std::map<std::string, FoundLayer> found;
+  for (FoundLayer& layer : find_layers(shapes, file.metadata())) {
+    found.emplace(layer.name, std::move(layer));
+  }
+  for (const NamedLayer& layer : layers) {
+    const auto entry = found.find(layer.name);
+    if (entry == found.end()) fail_check(layer, "it is not found");
+    const FoundLayer again = found_again(entry->second, shapes, layer);
+    if (again.layout != target.layout) fail_check(layer, "it has another layout");
+    const LayerParts parts =
+        read_layer(again, [&](const std::string& name) { return file.read(name); });
+    const RandomInputs inputs(layer.parts.config);
+    const LayerDifference difference =
+        compare_layers(layer.parts, inputs.views(), parts, inputs.views());
+    if (!difference.same_bits) {
+      fail_check(layer, "it gives other numbers for the same input");
+    }
+  }
+}
+
 }  // namespace
+
+std::string extension_of(Container container) {
+  for (const auto& [extension, known] : kExtensions) {
+    if (known == container) return extension;
+  }
+  return "";
+}
 
 std::string ConvertTarget::name_for(const std::string& name) const {
   return name.empty() && is_keras_file(container) ? "attention" : name;
@@ -83,12 +125,7 @@ bool tells_heads(WeightLayout layout) {
 }
 
 ConvertTarget convert_target(const std::string& path, const std::string& layout) {
-  const auto named = weight_layout_named(layout);
-  if (!named) {
-    throw UsageError(
-        "--to: expected keras, torch, flax, d2l, bert, llama, gpt2 or headwise, got '" + layout +
-        "'");
-  }
+  const auto named = weight_layout_named(layout);  // which one_of has checked
   const Container container = container_of(path);
   if (is_keras_file(container) && *named != WeightLayout::Keras) {
     throw UsageError("--to " + layout + ": " + path +
@@ -109,7 +146,7 @@ StoredLayer stored_as(const ConvertTarget& target, const std::vector<NamedLayer>
       check_layout_holds(target.layout, layer.parts.config);
     } catch (const ArgumentError& error) {
       throw UsageError(title(layer) + " cannot be written as " +
-                       std::string(name_of(target.layout)) + ": " + error.what());
+                       std::string(name_of(target.layout)) + ": " + problem_of(error));
     }
     if (is_keras_file(target.container)) continue;  // a model is made of all of them at once
     StoredLayer one = write_layer(layer.parts, target.layout, layer.name);
@@ -128,38 +165,18 @@ StoredLayer stored_as(const ConvertTarget& target, const std::vector<NamedLayer>
   return all;
 }
 
-void check_stored(const ConvertTarget& target, const StoredLayer& stored,
-                  const std::vector<NamedLayer>& layers) {
-  std::map<std::string, FoundLayer> found;
-  for (FoundLayer& layer : find_layers(shapes_of(stored), stored.metadata)) {
-    found.emplace(layer.name, std::move(layer));
-  }
-  for (const NamedLayer& layer : layers) {
-    const auto entry = found.find(layer.name);
-    if (entry == found.end()) fail_check(layer, "it is not found");
-    const FoundLayer again = found_again(entry->second, stored, layer);
-    if (again.layout != target.layout) fail_check(layer, "it has another layout");
-    const LayerParts parts =
-        read_layer(again, [&](const std::string& name) { return stored.tensors.at(name); });
-    const RandomInputs inputs(layer.parts.config);
-    const LayerDifference difference =
-        compare_layers(layer.parts, inputs.views(), parts, inputs.views());
-    if (!difference.same_bits) {
-      fail_check(layer, "it gives other numbers for the same input");
-    }
-  }
-}
-
-void write(const ConvertTarget& target, const StoredLayer& stored) {
+void write(const ConvertTarget& target, const StoredLayer& stored,
+           const std::vector<NamedLayer>& layers) {
+  const auto check = [&](const TensorFile& written) { check_written(target, written, layers); };
   switch (target.container) {
     case Container::Safetensors:
-      return write_safetensors(target.path, stored.tensors, stored.metadata);
+      return write_safetensors(target.path, stored.tensors, stored.metadata, check);
     case Container::Npz:
-      return write_npz(target.path, stored.tensors);
+      return write_npz(target.path, stored.tensors, check);
     case Container::KerasWeights:
-      return write_keras_weights(target.path, stored.tensors, stored.metadata);
+      return write_keras_weights(target.path, stored.tensors, stored.metadata, check);
     case Container::KerasModel:
-      return write_keras_model(target.path, stored.tensors, stored.metadata);
+      return write_keras_model(target.path, stored.tensors, stored.metadata, check);
   }
 }
 

@@ -12,6 +12,8 @@ namespace headwise::cli {
 
 enum class Container { Safetensors, Npz, KerasWeights, KerasModel };
 
+std::string extension_of(Container container);
+
 struct ConvertTarget {
   std::string path;
   Container container;
@@ -32,11 +34,9 @@ ConvertTarget convert_target(const std::string& path, const std::string& layout)
 // or the container cannot hold, and why.
 StoredLayer stored_as(const ConvertTarget& target, const std::vector<NamedLayer>& layers);
 
-// Reads every layer back from `stored` and runs it beside the one that it was made from: the same bits
-// come out, or this throws std::runtime_error. The inputs are random, (2, 16, features).
-void check_stored(const ConvertTarget& target, const StoredLayer& stored,
-                  const std::vector<NamedLayer>& layers);
-
-void write(const ConvertTarget& target, const StoredLayer& stored);
+// The file is put in place if every layer, read back from it and run beside the one that it was made
+// from on random input (2, 16, features), gives the same bits; std::runtime_error otherwise.
+void write(const ConvertTarget& target, const StoredLayer& stored,
+           const std::vector<NamedLayer>& layers);
 
 }  // namespace headwise::cli

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "commands.h"
+#include "option_checks.h"
 #include "terminal/text.h"
 
 namespace headwise::cli {
@@ -36,7 +37,7 @@ std::string option_name(const CLI::Option& option) {
     name.insert(comma + 1, " ");
   }
   const bool takes_value = !option.get_positional() && option.get_expected_max() > 0;
-  return takes_value ? name + " " + option.get_type_name() : name;
+  return takes_value ? name + " " + type_of(option) : name;
 }
 
 std::string option_text(const CLI::Option& option) {
@@ -202,7 +203,7 @@ std::string help_text(const CLI::App& app, int width) {
     for (const char* example : command->examples) text += "  " + std::string(example) + "\n";
     return text;
   }
-  return text + wrapped("'headwise COMMAND --help' explains a command, with examples.", 0, room) +
+  return text + wrapped("'headwise help COMMAND' explains a command, with examples.", 0, room) +
          "\n" + wrapped(kExitCodes, 0, room) + "\n";
 }
 

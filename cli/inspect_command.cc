@@ -2,6 +2,7 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cstdio>
+#include <limits>
 #include <memory>
 #include <string>
 #include <vector>
@@ -9,6 +10,8 @@
 #include "commands.h"
 #include "inspect_report.h"
 #include "layer_source.h"
+#include "option_checks.h"
+#include "outputs.h"
 #include "terminal/progress.h"
 #include "usage_error.h"
 
@@ -31,6 +34,8 @@ struct InspectOptions {
   constexpr std::size_t kFirst = 3;
   std::string problem = "no attention layer";
   const auto& tensors = file.tensors();
+  if (file.format() == "npy")
+    throw FileError(file.path(), problem + " in one array without a name");
   for (std::size_t i = 0; i < std::min(tensors.size(), kFirst); ++i) {
     problem +=
         (i == 0 ? " among " : ", ") + ("'" + tensors[i].name) + "' " + tensors[i].shape.to_string();
@@ -47,14 +52,6 @@ std::vector<FoundLayer> layers_to_inspect(const LayerSource& source,
   return source.layers();
 }
 
-// What would help is an option of this program, of which the library that found the layer knows
-// nothing.
-[[noreturn]] void complain_of_layer(const TensorFile& file, const FoundLayer& layer) {
-  const bool heads = layer.missing.find("number of heads") != std::string::npos;
-  throw FileError(file.path(),
-                  title_of(layer) + ": " + layer.missing + (heads ? "; say it by --heads N" : ""));
-}
-
 // One layer after the other: only one layer's weights are in memory.
 void inspect_layers(const LayerSource& source, const SpectraOptions& options,
                     std::vector<InspectedLayer>& layers) {
@@ -68,7 +65,6 @@ void inspect_layers(const LayerSource& source, const SpectraOptions& options,
   for (InspectedLayer& layer : layers) {
     // One layer among others that cannot be read is part of the report; all of them, a failure.
     if (!layer.found.config && steps > 0) continue;
-    if (!layer.found.config) complain_of_layer(source.file(), layer.found);
     const std::string name = printable(layer.found.name);
     bar.show(before, name);
     const LayerParts parts = source.read(layer.found);
@@ -81,10 +77,28 @@ void inspect_layers(const LayerSource& source, const SpectraOptions& options,
   }
 }
 
+// The picture to its file or to standard output, the text to standard output or beside the picture.
+void tell(const InspectReport& report, const InspectOptions& options) {
+  std::FILE* said = options.plot == "-" ? stderr : stdout;
+  if (options.plot == "-") {
+    const std::string picture = inspect_plot(report);
+    std::fwrite(picture.data(), 1, picture.size(), stdout);
+  } else if (!options.plot.empty()) {
+    write_file(options.plot, inspect_plot(report));
+  }
+  const std::string text =
+      options.json ? inspect_json(report, options.report) : inspect_text(report, options.report);
+  std::fputs(text.c_str(), said);
+  if (!options.plot.empty() && options.plot != "-" && !options.json) {
+    std::fprintf(said, "\nPicture: %s\n", options.plot.c_str());
+  }
+}
+
 void inspect(const InspectOptions& options) {
   if (!options.plot.empty() && options.report.list_tensors) {
     throw UsageError("--plot: not with --tensors, which looks at no head");
   }
+  check_outputs({{"--plot", options.plot, {".png"}}});
   const LayerSource source = LayerSource::open(options.file, options.hints);
   InspectReport report{source.file().path(),
                        std::string(source.file().format()),
@@ -96,13 +110,7 @@ void inspect(const InspectOptions& options) {
     report.layers.push_back({std::move(found)});
   }
   if (!options.report.list_tensors) inspect_layers(source, options.spectra, report.layers);
-  if (!options.plot.empty()) write_file(options.plot, inspect_plot(report));
-  const std::string text =
-      options.json ? inspect_json(report, options.report) : inspect_text(report, options.report);
-  std::fputs(text.c_str(), stdout);
-  if (!options.plot.empty() && !options.json) {
-    std::fprintf(stdout, "\nPicture: %s\n", options.plot.c_str());
-  }
+  tell(report, options);
 }
 
 }  // namespace
@@ -110,7 +118,7 @@ void inspect(const InspectOptions& options) {
 void declare_inspect(CLI::App& command) {
   auto options = std::make_shared<InspectOptions>();
   command
-      .add_option("file", options->file,
+      .add_option("FILE", options->file,
                   "weights: safetensors, npz, .weights.h5, .keras, or a Hugging Face folder")
       ->type_name("FILE")
       ->required();
@@ -119,30 +127,38 @@ void declare_inspect(CLI::App& command) {
                   "only this layer: its name, its place, or a part of the name")
       ->type_name("NAME");
   command.add_flag("--json", options->json, "everything as JSON, singular values too");
-  command.add_option("--plot", options->plot, "draw the singular values of all heads")
-      ->type_name("FILE.png");
+  command
+      .add_option("--plot", options->plot,
+                  "draw the singular values of all heads as a PNG; - for standard output")
+      ->type_name("FILE");
   command.add_flag("--values", options->report.singular_values, "print all singular values");
   command.add_flag("--tensors", options->report.list_tensors,
                    "list the file's tensors and layers, and look at no head");
+  constexpr double kUnlimited = std::numeric_limits<double>::infinity();
   const auto threshold = [&](const char* name, double& value, const char* text) {
-    command.add_option(name, value, text)->type_name("X")->group("Thresholds");
+    return command.add_option(name, value, text)->type_name("X")->group("Thresholds");
   };
   threshold("--dead", options->spectra.dead_below,
-            "a head is dead below this part of the layer's median norm of W_v·W_o (0.01)");
+            "a head is dead below this part of the layer's median norm of W_v·W_o (0.01)")
+      ->check(number_within(0.0, kUnlimited));
   threshold("--uniform", options->spectra.uniform_below,
-            "a head is uniform if its scores spread less than this (0.01)");
+            "a head is uniform if its scores spread less than this (0.01)")
+      ->check(number_within(0.0, kUnlimited));
   threshold("--alike", options->spectra.alike_above,
-            "two heads are alike from this similarity on, -1 to 1 (0.9)");
+            "two heads are alike from this similarity on, -1 to 1 (0.9)")
+      ->check(number_within(-1.0, 1.0));
   const auto size = [&](const char* name, std::optional<std::int64_t>& value, const char* text) {
     command.add_option(name, value, text)
         ->type_name("N")
-        ->group("Sizes that the file does not tell");
+        ->group("Sizes that the file does not tell")
+        ->check(whole_number(1));
   };
   size("--heads", options->hints.num_heads, "query heads");
   size("--kv-heads", options->hints.num_kv_heads, "key/value heads (as many)");
   size("--key-dim", options->hints.key_dim, "size of a query and key head");
   command.add_option("--threads", options->spectra.threads, "threads (as many as CPUs)")
-      ->type_name("N");
+      ->type_name("N")
+      ->check(whole_number(1, kMostThreads));
   command.callback([options] { inspect(*options); });
 }
 

@@ -4,6 +4,7 @@
 
 #include "commands.h"
 #include "layer_source.h"
+#include "option_checks.h"
 #include "usage_error.h"
 
 namespace headwise::cli {
@@ -23,7 +24,7 @@ ChosenLayer from_file(const LayerOptions& options) {
   refuse_with_weights(options.gate, "--gate");
   const LayerSource source = LayerSource::open(options.weights, options.hints());
   const FoundLayer& layer = source.choose(options.layer);
-  return {source.read(layer), title_of(layer) + " of " + options.weights};
+  return {source.read(layer), title_of(layer) + " of " + options.weights, layer.notes};
 }
 
 AttentionConfig random_config(const LayerOptions& options, const InputFeatures& features) {
@@ -36,7 +37,7 @@ AttentionConfig random_config(const LayerOptions& options, const InputFeatures& 
   AttentionConfig config;
   config.num_heads = options.heads.value_or(kDefaultHeads);
   config.num_kv_heads = options.kv_heads;
-  if (!options.key_dim && (config.num_heads < 1 || *features.query % config.num_heads != 0)) {
+  if (!options.key_dim && *features.query % config.num_heads != 0) {
     throw UsageError("--key-dim: say the size of a head; " + std::to_string(*features.query) +
                      " features are not a multiple of " + std::to_string(config.num_heads) +
                      " heads");
@@ -72,7 +73,7 @@ void declare_layer_options(CLI::App& command, LayerOptions& options) {
       ->type_name("NAME")
       ->group(group);
   const auto size = [&](const char* name, std::optional<std::int64_t>& value, const char* text) {
-    command.add_option(name, value, text)->type_name("N")->group(group);
+    command.add_option(name, value, text)->type_name("N")->group(group)->check(whole_number(1));
   };
   size("--heads", options.heads,
        "query heads; of a file that does not tell them, or of random "
@@ -86,14 +87,16 @@ void declare_layer_options(CLI::App& command, LayerOptions& options) {
       ->group(group);
   command.add_option("--seed", options.seed, "of random weights and inputs (0)")
       ->type_name("N")
-      ->group(group);
+      ->group(group)
+      ->check(whole_number(0));
 }
 
 ChosenLayer choose_layer(const LayerOptions& options, const InputFeatures& features) {
   if (!options.weights.empty()) return from_file(options);
   const AttentionConfig config = random_config(options, features);
   return {{config, AttentionWeights::glorot(config, options.seed)},
-          "random weights, seed " + std::to_string(options.seed)};
+          "random weights, seed " + std::to_string(options.seed),
+          {}};
 }
 
 }  // namespace headwise::cli

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "headwise/layouts.h"
 #include "headwise/transforms.h"
@@ -41,7 +42,8 @@ struct InputFeatures {
 
 struct ChosenLayer {
   LayerParts parts;
-  std::string title;  // where it comes from
+  std::string title;               // where it comes from
+  std::vector<std::string> notes;  // what its model does that is not in the weights
 };
 
 // Random weights need the features of the inputs; throws UsageError where something is missing or

@@ -9,6 +9,7 @@
 #include <system_error>
 
 #include "headwise/error.h"
+#include "library_words.h"
 #include "suggestion.h"
 #include "usage_error.h"
 
@@ -29,24 +30,32 @@ std::string config_beside(const std::string& path) {
   return {std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
 }
 
-LayerHints completed(LayerHints hints, const std::string& config_json) {
-  LayerHints told;
+LayerHints hints_beside(const std::string& path) {
+  const std::string config_json = config_beside(path);
   try {
-    if (!config_json.empty()) told = hints_from_config(config_json);
+    return config_json.empty() ? LayerHints() : hints_from_config(config_json);
   } catch (const ArgumentError&) {
-    return hints;  // some other program's config.json
+    return {};  // some other program's config.json
   }
-  // Sizes of a file and of the command line are not mixed: 6 heads of the one do not go with the
-  // head size of the other.
-  if (hints.num_heads || hints.num_kv_heads || hints.key_dim) return hints;
-  return told;
 }
 
+// Sizes of a file and of the command line are not mixed: 6 heads of the one do not go with the head
+// size of the other.
+LayerHints with_sizes(LayerHints hints, const LayerHints& given) {
+  hints.num_heads = given.num_heads;
+  hints.num_kv_heads = given.num_kv_heads;
+  hints.key_dim = given.key_dim;
+  return hints;
+}
+
+// A layer without a name has its place alone.
 std::string names_of(const std::vector<FoundLayer>& layers) {
   constexpr std::size_t kMost = 8;
   std::string text;
   for (std::size_t i = 0; i < layers.size() && i < kMost; ++i) {
-    text += (i == 0 ? "'" : ", '") + layers[i].name + "'";
+    const std::string name = layers[i].name.empty() ? std::to_string(i) + " (without a name)"
+                                                    : "'" + layers[i].name + "'";
+    text += (i == 0 ? "" : ", ") + name;
   }
   if (layers.size() > kMost) text += ", … (" + std::to_string(layers.size()) + " in all)";
   return text;
@@ -67,18 +76,42 @@ std::string title_of(const FoundLayer& layer) {
 }
 
 LayerSource LayerSource::open(const std::string& path, const LayerHints& hints) {
-  LayerSource source(TensorFile::open(path));
+  LayerSource source(TensorFile::open(path), hints);
   std::vector<NamedShape> tensors;
   for (const TensorInfo& tensor : source.file_.tensors()) {
     tensors.push_back({tensor.name, tensor.shape});
   }
+  const Metadata& metadata = source.file_.metadata();
+  const LayerHints told = hints_beside(path);
   try {
-    source.layers_ =
-        find_layers(tensors, source.file_.metadata(), completed(hints, config_beside(path)));
+    source.layers_ = find_layers(tensors, metadata, told);
+    if (!hints.num_heads && !hints.num_kv_heads && !hints.key_dim) return source;
+    const std::vector<FoundLayer> again = find_layers(tensors, metadata, with_sizes(told, hints));
+    for (std::size_t i = 0; i < again.size(); ++i) {
+      if (!source.layers_[i].config) source.layers_[i] = again[i];
+    }
   } catch (const ArgumentError& error) {
-    throw FileError(path, error.what());
+    throw FileError(path, problem_of(error));
   }
   return source;
+}
+
+const AttentionConfig& LayerSource::config_of(const FoundLayer& layer) const {
+  if (!layer.config) {
+    // What would help is an option of this program, of which the library knows nothing.
+    const bool heads = layer.missing.find("number of heads") != std::string::npos;
+    throw FileError(file_.path(), title_of(layer) + ": " + layer.missing +
+                                      (heads ? "; say it by --heads N" : ""));
+  }
+  const auto expect = [&](const char* option, std::optional<std::int64_t> said, std::int64_t is) {
+    if (said.value_or(is) == is) return;
+    throw UsageError(std::string(option) + ": expected " + std::to_string(is) + ", which " +
+                     title_of(layer) + " has, got " + std::to_string(*said));
+  };
+  expect("--heads", given_.num_heads, layer.config->num_heads);
+  expect("--kv-heads", given_.num_kv_heads, layer.config->kv_heads());
+  expect("--key-dim", given_.key_dim, layer.config->key_dim);
+  return *layer.config;
 }
 
 const FoundLayer& LayerSource::choose(const std::string& name) const {
@@ -111,13 +144,11 @@ const FoundLayer& LayerSource::choose(const std::string& name) const {
 }
 
 LayerParts LayerSource::read(const FoundLayer& layer) const {
-  if (!layer.config) {
-    throw FileError(file_.path(), title_of(layer) + ": " + layer.missing + "; say it by --heads N");
-  }
+  (void)config_of(layer);
   try {
     return read_layer(layer, [&](const std::string& tensor) { return file_.read(tensor); });
   } catch (const ArgumentError& error) {
-    throw FileError(file_.path(), title_of(layer) + ": " + error.what());
+    throw FileError(file_.path(), title_of(layer) + ": " + problem_of(error));
   }
 }
 

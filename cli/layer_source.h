@@ -11,8 +11,8 @@ namespace headwise::cli {
 
 class LayerSource {
  public:
-  // What a config.json beside the file tells is taken where `hints` say nothing. Whatever is wrong
-  // with the file is a FileError.
+  // The sizes of `hints` count for layers of which neither the file nor a config.json beside it tells
+  // them. Whatever is wrong with the file is a FileError.
   static LayerSource open(const std::string& path, const LayerHints& hints);
 
   [[nodiscard]] const TensorFile& file() const { return file_; }
@@ -22,12 +22,16 @@ class LayerSource {
   // the only layer. Throws UsageError that lists the names, FileError if there is no layer at all.
   [[nodiscard]] const FoundLayer& choose(const std::string& name) const;
 
-  // FileError if the number of heads is not known, or the tensors do not fit.
+  // FileError if the number of heads is not known, UsageError if `hints` said another.
+  [[nodiscard]] const AttentionConfig& config_of(const FoundLayer& layer) const;
+
+  // The same, and FileError if the tensors do not fit.
   [[nodiscard]] LayerParts read(const FoundLayer& layer) const;
 
  private:
-  explicit LayerSource(TensorFile file) : file_(std::move(file)) {}
+  LayerSource(TensorFile file, const LayerHints& given) : file_(std::move(file)), given_(given) {}
   TensorFile file_;
+  LayerHints given_;
   std::vector<FoundLayer> layers_;
 };
 

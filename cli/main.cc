@@ -8,14 +8,15 @@
 #include <exception>
 #include <new>
 #include <string>
-#include <vector>
 
 #include <cerrno>
 
 #include "commands.h"
 #include "headwise/error.h"
+#include "headwise/io.h"
 #include "help.h"
-#include "suggestion.h"
+#include "library_words.h"
+#include "parse_problem.h"
 #include "terminal/terminal.h"
 #include "usage_error.h"
 
@@ -35,54 +36,6 @@ int complain(const std::string& message, int code) {
   }
   std::fprintf(stderr, "headwise: %s\n", line.c_str());
   return code;
-}
-
-// The program itself, where no command was named.
-const CLI::App& active(const CLI::App& program) {
-  const std::vector<CLI::App*> chosen = program.get_subcommands();
-  // NOLINTNEXTLINE(bugprone-return-const-ref-from-parameter): the program outlives every caller
-  return chosen.empty() ? program : *chosen.front();
-}
-
-std::string unexpected_argument(const CLI::App& program) {
-  const CLI::App& app = active(program);
-  const std::vector<std::string> extras = app.remaining();
-  const std::string typed = extras.empty() ? "" : extras.front();
-  const bool is_option = typed.size() > 1 && typed.front() == '-';
-  const std::string name = typed.substr(0, typed.find('='));
-  std::vector<std::string> candidates;
-  if (is_option) {
-    for (const CLI::Option* option : app.get_options()) {
-      for (const std::string& known : option->get_lnames()) candidates.push_back("--" + known);
-    }
-  } else if (&app == &program) {
-    for (const Command& command : commands()) candidates.emplace_back(command.name);
-  }
-  const std::string near = nearest(name, candidates);
-  std::string where = "headwise";
-  if (&app != &program) where += " " + app.get_name();
-  const char* what = is_option          ? "unknown option"
-                     : &app == &program ? "unknown command"
-                                        : "unexpected argument";
-  return std::string(what) + " '" + name + "'; " +
-         (near.empty() ? "see '" + where + " --help'" : "did you mean " + near + "?");
-}
-
-// CLI11's own words for the rest are clear enough, but for where to find help.
-std::string parse_problem(const CLI::App& program, const CLI::ParseError& error) {
-  if (dynamic_cast<const CLI::ExtrasError*>(&error) != nullptr) return unexpected_argument(program);
-  std::string message = error.what();
-  if (dynamic_cast<const CLI::ConversionError*>(&error) != nullptr) {
-    const std::string prefix = "Could not convert: ";  // "Could not convert: --heads = x"
-    const std::size_t equals = message.find(" = ");
-    if (message.starts_with(prefix) && equals != std::string::npos) {
-      return message.substr(prefix.size(), equals - prefix.size()) + ": expected a number, got '" +
-             message.substr(equals + 3) + "'";
-    }
-  }
-  const CLI::App& app = active(program);
-  const std::string command = &app == &program ? "" : " " + app.get_name();
-  return message + "; see 'headwise" + command + " --help'";
 }
 
 // Standard output may be a pipe whose reader had enough (no error), or a full disk.
@@ -111,7 +64,7 @@ int run(int count, char** arguments) {
   } catch (const UsageError& error) {
     return complain(error.what(), kBadUse);
   } catch (const ArgumentError& error) {  // the library's word on what the options asked for
-    return complain(error.what(), kBadUse);
+    return complain(in_words_of(active(program), error), kBadUse);
   } catch (const std::bad_alloc& error) {
     const bool ours = dynamic_cast<const OutOfMemory*>(&error) != nullptr;
     return complain(ours ? error.what() : "out of memory", kFailure);
@@ -121,12 +74,32 @@ int run(int count, char** arguments) {
   return 0;
 }
 
+// Ends as the signal would have, but without half a file.
+void end_by(int signal) {
+  remove_unfinished_files();
+  (void)std::signal(signal, SIG_DFL);
+  (void)std::raise(signal);  // it comes when this handler returns
+}
+
+void tidy_up_when_interrupted() {
+  for (const int signal : {SIGINT, SIGTERM, SIGHUP}) {
+    struct sigaction before {};
+    if (::sigaction(signal, nullptr, &before) != 0 || before.sa_handler == SIG_IGN)
+      continue;  // nohup
+    struct sigaction action {};
+    action.sa_handler = end_by;
+    sigfillset(&action.sa_mask);  // a second signal waits
+    (void)::sigaction(signal, &action, nullptr);
+  }
+}
+
 }  // namespace
 
 }  // namespace headwise::cli
 
 int main(int count, char** arguments) {
   std::signal(SIGPIPE, SIG_IGN);  // NOLINT(cert-err33-c): writing tells it by EPIPE
+  headwise::cli::tidy_up_when_interrupted();
   try {
     const int code = headwise::cli::run(count, arguments);
     const int output_code = headwise::cli::finish_output();

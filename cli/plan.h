@@ -57,6 +57,9 @@ struct PlannedLayer {
   std::optional<LayerTiming> timing = {};
 };
 
+// Of the call, and what training would add to it, whether or not the call is one of training.
+MemoryCost memory_with_training(const LayerCost& cost);
+
 // The same layer with one size changed.
 struct Knob {
   std::string change = {};  // "num_heads 8 → 16"
@@ -70,6 +73,9 @@ struct Plan {
   std::vector<PlannedLayer> layers = {};
   std::vector<Knob> knobs = {};  // of a single layer; none for a comparison
 };
+
+// "2.15 G", "65.5 M", "12"
+std::string count_text(std::int64_t count);
 
 std::string plan_text(const Plan& plan);
 // "What each knob changes", of a single layer.

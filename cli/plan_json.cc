@@ -1,12 +1,11 @@
 #include <cmath>
-#include <fstream>
-#include <iterator>
 #include <limits>
 
 #include "headwise/io.h"
 #include "headwise/version.h"
 #include "layer_json.h"
 #include "plan.h"
+#include "text_file.h"
 
 namespace headwise::cli {
 
@@ -106,7 +105,7 @@ Json layer_json(const PlannedLayer& layer) {
       {"operations", cost.operations()},
       {"bytes_moved", cost.bytes()},
       {"stages", stages_json(layer)},
-      {"memory_bytes", memory_json(cost.memory)},
+      {"memory_bytes", memory_json(memory_with_training(cost))},
       {"rank_bounds", {{"scores", cost.ranks.scores}, {"values", cost.ranks.values}}},
       {"prediction",
        {{"seconds", layer.prediction.seconds}, {"overhead_seconds", layer.prediction.overhead}}},
@@ -168,21 +167,18 @@ std::string plan_json(const Plan& plan) {
 }
 
 Machine read_machine(const std::string& path) {
-  constexpr std::streamsize kMost = 64 << 20;  // far more than any plan's JSON
-  std::ifstream file(path, std::ios::binary);
-  if (!file) throw FileError(path, "cannot be read");
-  std::string text;
-  char block[4096];
-  while (file.read(block, sizeof block) || file.gcount() > 0) {
-    text.append(block, static_cast<std::size_t>(file.gcount()));
-    if (static_cast<std::streamsize>(text.size()) > kMost) throw FileError(path, "too large");
-  }
-  if (file.bad()) throw FileError(path, "cannot be read");
+  const std::string text = read_text(path);
+  const Json json = Json::parse(text, nullptr, /*allow_exceptions=*/false);
+  const std::string problem = "no machine as headwise plan --json writes it";
+  if (json.is_discarded()) throw FileError(path, problem + ": not JSON");
   try {
-    return machine_from(Json::parse(text).at("machine"));
-  } catch (const std::exception& problem) {
-    throw FileError(path,
-                    std::string("no machine as headwise plan --json writes it: ") + problem.what());
+    return machine_from(json.at("machine"));
+  } catch (
+      const Json::exception& error) {  // "[json.exception.out_of_range.403] key 'cpu' not found"
+    const std::string words = error.what();
+    throw FileError(path, problem + ": " + words.substr(words.find("] ") + 2));
+  } catch (const std::exception& error) {
+    throw FileError(path, problem + ": " + error.what());
   }
 }
 

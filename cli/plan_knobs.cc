@@ -134,8 +134,7 @@ terminal::Table knob_table(const Plan& plan) {
                          {"cache"},
                          {"rank ≤"},
                          {"predicted"}});
-  table.add({"as it is", with_thousands(base.weights.total),
-             terminal::short_number(static_cast<double>(base.flops()) / 1e9) + " G", "", "",
+  table.add({"as it is", with_thousands(base.weights.total), count_text(base.flops()), "", "",
              terminal::bytes_text(static_cast<double>(base.memory.cache_per_token)),
              rank_text(base.ranks), terminal::duration(plan.layers.front().prediction.seconds)});
   for (const Knob& knob : plan.knobs) {

@@ -7,6 +7,7 @@
 #include "headwise/context.h"
 #include "inspect_report.h"
 #include "layer_source.h"
+#include "option_checks.h"
 #include "plan.h"
 #include "usage_error.h"
 #include "values.h"
@@ -38,22 +39,10 @@ CallSizes sizes_of(const PlanOptions& options) {
 }
 
 LayerCall call_of(const PlanOptions& options, const CallSizes& sizes) {
-  if (options.keys && *options.keys < 1) {
-    throw UsageError("--keys: expected 1 or more, got " + std::to_string(*options.keys));
-  }
-  const bool positions = options.positions.causal || !options.positions.window.empty();
-  const bool placed =
-      !options.positions.align.empty() || options.positions.query_offset.has_value();
-  if (positions && !placed && options.keys.value_or(sizes.length) != sizes.length) {
-    throw UsageError(
-        "--causal and --window: where does query 0 stand among as many keys? Give --align "
-        "top-left, "
-        "--align bottom-right or --query-offset N");
-  }
   return {.batch = sizes.batch,
           .queries = sizes.length,
           .keys = options.keys,
-          .mask = options.positions.mask(),
+          .mask = options.positions.mask(sizes.length, options.keys.value_or(sizes.length)),
           .training = options.training};
 }
 
@@ -70,13 +59,13 @@ AttentionConfig config_from_file(const PlanOptions& options, const CallSizes& si
   refuse_with_weights(options.layer.gate, "--gate");
   const LayerSource source = LayerSource::open(options.layer.weights, options.layer.hints());
   const FoundLayer& layer = source.choose(options.layer.layer);
-  if (!layer.config) throw FileError(options.layer.weights, title_of(layer) + ": " + layer.missing);
-  const std::int64_t features = layer.config->query_features;
+  const AttentionConfig& config = source.config_of(layer);
+  const std::int64_t features = config.query_features;
   if (sizes.features && *sizes.features != features) {
     throw UsageError("--shape: " + title_of(layer) + " has " + std::to_string(features) +
                      " features, not " + std::to_string(*sizes.features));
   }
-  return *layer.config;
+  return config;
 }
 
 // What all layers of a comparison share; heads and their sizes are still open.
@@ -102,8 +91,7 @@ AttentionConfig single_config(const PlanOptions& options, const CallSizes& sizes
         "4x128,8x64");
   }
   config.num_heads = *options.layer.heads;
-  if (!options.layer.key_dim &&
-      (config.num_heads < 1 || config.query_features % config.num_heads != 0)) {
+  if (!options.layer.key_dim && config.query_features % config.num_heads != 0) {
     throw UsageError("--key-dim: say the size of a head; " + std::to_string(config.query_features) +
                      " features are not a multiple of " + std::to_string(config.num_heads) +
                      " heads");
@@ -167,11 +155,11 @@ std::vector<PlanLayer> compared_layers(const PlanOptions& options, const CallSiz
 void declare_plan_options(CLI::App& command, PlanOptions& options) {
   const auto text = [&](const char* name, std::string& value, const char* type, const char* meaning,
                         const char* group) {
-    command.add_option(name, value, meaning)->type_name(type)->group(group);
+    return command.add_option(name, value, meaning)->type_name(type)->group(group);
   };
   const auto number = [&](const char* name, std::optional<std::int64_t>& value, const char* meaning,
                           const char* group) {
-    command.add_option(name, value, meaning)->type_name("N")->group(group);
+    command.add_option(name, value, meaning)->type_name("N")->group(group)->check(whole_number(1));
   };
   declare_layer_options(command, options.layer);
   command.get_option("--heads")->description(
@@ -195,9 +183,11 @@ void declare_plan_options(CLI::App& command, PlanOptions& options) {
   const char* machine = "Machine";
   command.add_option("--threads", options.threads, "threads to plan for (all CPUs)")
       ->type_name("N")
-      ->group(machine);
+      ->group(machine)
+      ->check(whole_number(1, kMostThreads));
   text("--target", options.target, "NAME",
-       "kernels to plan for: avx512, avx2, sse4, neon (the best this CPU has)", machine);
+       "kernels to plan for: avx512, avx2, sse4, neon (the best this CPU has)", machine)
+      ->check(one_of({"avx512", "avx2", "sse4", "neon"}));
   text("--machine", options.machine, "FILE",
        "predict for the machine of an earlier --json output instead of measuring this one",
        machine);

@@ -29,14 +29,6 @@ std::string stage_title(Stage stage, Pass pass) {
   return pass == Pass::Backward ? title + ", backward" : title;
 }
 
-// "2.15 G", "65.5 M", "12"
-std::string count_text(std::int64_t count) {
-  if (count == 0) return "–";
-  if (count < 10000) return std::to_string(count);
-  if (count < 1000000000) return short_number(real(count) / 1e6) + " M";
-  return short_number(real(count) / 1e9) + " G";
-}
-
 std::string bytes_of(std::int64_t bytes) { return bytes_text(real(bytes)); }
 
 std::string threads_text(int threads) {
@@ -113,7 +105,7 @@ std::string time_text(const Plan& plan) {
 }
 
 std::string memory_text(const LayerCost& cost) {
-  const MemoryCost& memory = cost.memory;
+  const MemoryCost memory = memory_with_training(cost);
   Table table({{"Memory", terminal::Align::Left}, {""}, {"", terminal::Align::Left}});
   table.add(
       {"parameters", bytes_of(memory.parameters),
@@ -121,19 +113,27 @@ std::string memory_text(const LayerCost& cost) {
   table.add({"input and output", bytes_of(memory.inputs + memory.output)});
   table.add({"activations", bytes_of(memory.activations),
              "streamed; T×S matrices of all heads would add " + bytes_of(memory.score_matrices)});
-  if (cost.call.training) {
-    table.add({"saved for backward", bytes_of(memory.saved),
-               "those activations; nothing of T×S is kept"});
-    table.add({"gradients", bytes_of(memory.gradients), "of inputs and parameters"});
-    table.add({"backward's buffers", bytes_of(memory.backward_buffers)});
-  }
   table.add({"key/value cache", bytes_of(memory.cache_per_token), "a token"});
+  const std::int64_t training = memory.saved + memory.gradients + memory.backward_buffers;
+  table.add({"training, in all", bytes_of(training), "beside parameters, input and output:"});
+  table.add({"  saved for backward", bytes_of(memory.saved),
+             "those activations; nothing of T×S is kept"});
+  table.add({"  gradients", bytes_of(memory.gradients), "of inputs and parameters"});
+  table.add({"  backward's buffers", bytes_of(memory.backward_buffers)});
   return table.to_string();
+}
+
+// What a call holds beside parameters, input and output.
+std::int64_t working_memory(const LayerCost& cost) {
+  const MemoryCost& memory = cost.memory;
+  return cost.call.training ? memory.saved + memory.gradients + memory.backward_buffers
+                            : memory.activations;
 }
 
 constexpr const char* kComparisonLegend =
     "layer: num_heads x key_dim, v value_dim, kv num_kv_heads; × of the first row\n"
-    "memory: activations; cache: a token's key and value; rank ≤: of a head's W_q·W_kᵀ, W_v·W_o\n"
+    "memory: activations, in training gradients and backward's buffers too\n"
+    "cache: a token's key and value; rank ≤: of a head's W_q·W_kᵀ, W_v·W_o\n"
     "The output has the same shape for all of them.\n";
 
 std::string ranks_text(const LayerCost& cost) {
@@ -151,6 +151,13 @@ std::string ranks_text(const LayerCost& cost) {
 
 }  // namespace
 
+std::string count_text(std::int64_t count) {
+  if (count == 0) return "–";
+  if (count < 10000) return std::to_string(count);
+  if (count < 1000000000) return short_number(real(count) / 1e6) + " M";
+  return short_number(real(count) / 1e9) + " G";
+}
+
 std::string plan_text(const Plan& plan) {
   const PlannedLayer& layer = plan.layers.front();
   return layer.label + "\n" + call_text(plan) + "\n" + layer.cost.weights.to_string() + "\n" +
@@ -164,7 +171,7 @@ std::string comparison_text(const Plan& plan) {
   std::vector<Table::Column> columns = {{"layer", terminal::Align::Left},
                                         {"parameters"},
                                         {""},
-                                        {"GFLOP"},
+                                        {"FLOPs"},
                                         {""},
                                         {"memory"},
                                         {"cache"},
@@ -183,9 +190,9 @@ std::string comparison_text(const Plan& plan) {
         layer.label,
         terminal::with_thousands(cost.weights.total),
         relative(real(cost.weights.total), real(first.cost.weights.total)),
-        short_number(real(cost.flops()) / 1e9),
+        count_text(cost.flops()),
         relative(real(cost.flops()), real(first.cost.flops())),
-        bytes_of(cost.memory.activations),
+        bytes_of(working_memory(cost)),
         bytes_of(cost.memory.cache_per_token),
         std::to_string(cost.ranks.scores) + ", " + std::to_string(cost.ranks.values),
         duration(layer.prediction.seconds),

@@ -20,8 +20,8 @@ struct PositionOptions {
   std::string valid_lens = {};
   std::string window = {};
 
-  // Throws UsageError.
-  [[nodiscard]] Mask mask() const;
+  // For sequences of so many queries and keys. Throws UsageError.
+  [[nodiscard]] Mask mask(std::int64_t queries, std::int64_t keys) const;
 };
 
 void declare_position_options(CLI::App& command, PositionOptions& options, const char* group);

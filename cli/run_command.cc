@@ -14,8 +14,9 @@
 #include "headwise/cost.h"
 #include "headwise/machine.h"
 #include "layer_json.h"
+#include "option_checks.h"
+#include "outputs.h"
 #include "terminal/text.h"
-#include "usage_error.h"
 
 namespace headwise::cli {
 
@@ -33,33 +34,31 @@ struct Timed {
   AttentionResult result;
   std::vector<double> seconds;  // one for each repetition
   CallReport report;
-  double peak = 0.0;  // FLOP/s of the machine on as many threads; 0: not known for the target
+  double peak = 0.0;  // FLOP/s of the machine on the threads used; 0: not known for the target
 };
 
-double peak_of(const Call& call, double seconds) {
+double peak_of(const CallReport& report, double seconds) {
   constexpr std::size_t kNoReads = 0;
-  if (call.target == "reference") return 0.0;  // made to be read, not to be fast
-  return Yardsticks(call.target, kNoReads).peak(call.threads, seconds);
+  if (report.target == "reference") return 0.0;  // made to be read, not to be fast
+  return Yardsticks(std::string(report.target), kNoReads).peak(report.threads, seconds);
 }
 
 Timed run_timed(const Call& call, int repeat) {
   constexpr double kPeakSeconds = 0.05;
   const MultiHeadAttention layer(call.layer.parts.config, call.layer.parts.weights);
-  Context context(call.threads, call.target);
+  Context context = call.context();
   ForwardOptions options = call.options;
   options.context = &context;
   Timed timed;
-  // The first call makes threads and scratch memory; it is the one that counts only if nobody asked
-  // for more.
-  const int calls = repeat > 1 ? repeat + 1 : 1;
-  for (int i = 0; i < calls; ++i) {
+  // A first call makes threads and scratch memory: it does not count.
+  for (int i = 0; i <= repeat; ++i) {
     const auto start = std::chrono::steady_clock::now();
     timed.result = layer.forward(call.inputs(), options);
     const std::chrono::duration<double> elapsed = std::chrono::steady_clock::now() - start;
-    if (i > 0 || calls == 1) timed.seconds.push_back(elapsed.count());
+    if (i > 0) timed.seconds.push_back(elapsed.count());
   }
   timed.report = context.last_call();
-  timed.peak = peak_of(call, kPeakSeconds);
+  timed.peak = peak_of(timed.report, kPeakSeconds);
   return timed;
 }
 
@@ -92,7 +91,8 @@ LayerCost cost_of(const Call& call) {
 
 std::string time_text(const std::vector<double>& seconds) {
   if (seconds.size() == 1) {
-    return terminal::duration(seconds.front()) + ", a first call; --repeat 20 times later ones";
+    return terminal::duration(seconds.front()) +
+           ", one call after a first one; --repeat 20 for a median";
   }
   return terminal::duration(quantile(seconds, 0.5)) + ", median of " +
          std::to_string(seconds.size()) + " calls (" +
@@ -100,71 +100,106 @@ std::string time_text(const std::vector<double>& seconds) {
          terminal::duration(*std::max_element(seconds.begin(), seconds.end())) + ")";
 }
 
-std::string rate_text(const Timed& timed, const Call& call, double flops) {
+std::string threads_text(int threads) {
+  return std::to_string(threads) + (threads == 1 ? " thread" : " threads");
+}
+
+std::string rate_text(const Timed& timed, double flops) {
   const double rate = flops / quantile(timed.seconds, 0.5);
   std::string text = terminal::short_number(rate / 1e9) + " GFLOP/s";
   if (timed.peak <= 0.0) return text;
   return text + ", " + terminal::percent(rate / timed.peak) + " of this machine's " +
-         terminal::short_number(timed.peak / 1e9) + " on " + std::to_string(call.threads) +
-         (call.threads == 1 ? " thread" : " threads");
+         terminal::short_number(timed.peak / 1e9) + " on " + threads_text(timed.report.threads);
 }
 
 // Without the reasons, which are in the JSON.
 std::string kernel_text(const CallReport& report) {
   std::string text = std::string(report.target) + ", register tile " +
                      std::to_string(report.tile_rows) + "×" + std::to_string(report.tile_columns) +
-                     ", " + std::to_string(report.threads) +
-                     (report.threads == 1 ? " thread" : " threads");
+                     ", " + threads_text(report.threads);
   if (!report.attention.empty()) text += "; " + std::string(report.attention);
   return text;
 }
 
-std::string report_text(const Call& call, const Timed& timed, const LayerCost& cost) {
+std::vector<OutputFile> outputs_of(const RunOptions& options) {
+  return {{"--output", options.output, {".npy"}},
+          {"--attention-weights", options.attention_weights, {".npy"}}};
+}
+
+std::string written_text(const RunOptions& options) {
+  std::string text;
+  for (const OutputFile& output : outputs_of(options)) {
+    if (!output.path.empty() && output.path != "-") text += line("wrote", output.path);
+  }
+  return text;
+}
+
+std::string report_text(const RunOptions& options, const Call& call, const Timed& timed,
+                        const LayerCost& cost) {
   const std::string how = call.random_input ? "  random" : "";
-  std::string text = line("layer", call.layer.title) + line("", sizes_of(call.layer.parts.config)) +
-                     line("query", call.query.shape().to_string() + how);
+  std::string text = line("layer", call.layer.title) + line("", sizes_of(call.layer.parts.config));
+  for (const std::string& note : call.layer.notes) text += line("note", note);
+  text += line("query", call.query.shape().to_string() + how);
   if (call.key) text += line("key", call.key->shape().to_string() + how);
   if (call.value) text += line("value", call.value->shape().to_string() + how);
   text += line("output", timed.result.output.shape().to_string());
-  if (timed.result.weights.size() > 0) {
+  if (!options.attention_weights.empty()) {
     text += line("weights", timed.result.weights.shape().to_string());
   }
   return text + "\n" + cost.weights.to_string() + "\n" + line("time", time_text(timed.seconds)) +
-         line("rate", rate_text(timed, call, static_cast<double>(cost.flops()))) +
-         line("kernel", kernel_text(timed.report));
+         line("rate", rate_text(timed, static_cast<double>(cost.flops()))) +
+         line("kernel", kernel_text(timed.report)) + written_text(options);
 }
 
-std::string report_json(const Call& call, const Timed& timed, const LayerCost& cost) {
+// `path` is null where the array was not written to a file.
+Json array_json(const Tensor& tensor, const std::string& path) {
+  return {{"shape", shape_json(tensor.shape())}, {"file", path.empty() ? Json() : Json(path)}};
+}
+
+Json inputs_json(const Call& call) {
+  const Tensor& key = call.key ? *call.key : call.query;
+  const auto input = [&](const Tensor& tensor) -> Json {
+    return {{"shape", shape_json(tensor.shape())}, {"random", call.random_input}};
+  };
+  return {{"query", input(call.query)},
+          {"key", input(key)},
+          {"value", input(call.value ? *call.value : key)}};
+}
+
+std::string report_json(const RunOptions& options, const Call& call, const Timed& timed,
+                        const LayerCost& cost) {
   const double seconds = quantile(timed.seconds, 0.5);
   const auto flops = static_cast<double>(cost.flops());
-  Json report = {
-      {"layer", call.layer.title},
-      {"query", {{"shape", shape_json(call.query.shape())}, {"random", call.random_input}}},
-      {"output", {{"shape", shape_json(timed.result.output.shape())}}},
-      {"parameters", cost.weights.total},
-      {"flops", cost.flops()},
-      {"seconds", seconds},
-      {"seconds_of_calls", timed.seconds},
-      {"flops_per_second", flops / seconds},
-      {"peak_flops_per_second", timed.peak},
-      {"share_of_peak", timed.peak > 0.0 ? flops / seconds / timed.peak : 0.0},
-      {"threads", call.threads},
-      {"target", std::string(timed.report.target)},
-      {"kernel", timed.report.to_string()}};
+  Json report = inputs_json(call);
+  report.update({{"layer", call.layer.title},
+                 {"notes", call.layer.notes},
+                 {"config", config_json(call.layer.parts.config)},
+                 {"output", array_json(timed.result.output, options.output)},
+                 {"attention_weights", nullptr},
+                 {"parameters", cost.weights.total},
+                 {"flops", cost.flops()},
+                 {"seconds", seconds},
+                 {"seconds_of_calls", timed.seconds},
+                 {"flops_per_second", flops / seconds},
+                 {"peak_flops_per_second", timed.peak},
+                 {"share_of_peak", timed.peak > 0.0 ? flops / seconds / timed.peak : 0.0},
+                 {"threads", timed.report.threads},
+                 {"threads_allowed", call.threads},
+                 {"target", std::string(timed.report.target)},
+                 {"kernel", timed.report.to_string()}});
+  if (!options.attention_weights.empty()) {
+    report["attention_weights"] = array_json(timed.result.weights, options.attention_weights);
+  }
   for (const WeightRow& row : cost.weights.rows) {
     report["weights"][row.name] = std::vector<std::int64_t>(row.shape.begin(), row.shape.end());
   }
-  return report.dump(2) + "\n";
+  // Paths and names may be any bytes: what is no UTF-8 becomes U+FFFD.
+  return report.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
 }
 
 void run(const RunOptions& options) {
-  if (options.repeat < 1) {
-    throw UsageError("--repeat: expected 1 or more, got " + std::to_string(options.repeat));
-  }
-  const bool output_is_stdout = options.output == "-" || options.attention_weights == "-";
-  if (options.output == "-" && options.attention_weights == "-") {
-    throw UsageError("--output and --attention-weights cannot both be standard output");
-  }
+  const std::vector<OutputFile> outputs = outputs_of(options);
+  check_outputs(outputs);
   Call call = make_call(options.call);
   if (!options.attention_weights.empty()) call.options.weights = all_weights();
   const Timed timed = run_timed(call, options.repeat);
@@ -173,14 +208,15 @@ void run(const RunOptions& options) {
   if (!options.attention_weights.empty()) {
     write_array(options.attention_weights, timed.result.weights);
   }
-  const std::string text =
-      options.json ? report_json(call, timed, cost) : report_text(call, timed, cost);
-  std::fputs(text.c_str(), output_is_stdout ? stderr : stdout);
+  const std::string text = options.json ? report_json(options, call, timed, cost)
+                                        : report_text(options, call, timed, cost);
+  std::fputs(text.c_str(), any_to_standard_output(outputs) ? stderr : stdout);
 }
 
 }  // namespace
 
 void declare_run(CLI::App& command) {
+  constexpr std::int64_t kMostCalls = 1'000'000;
   auto options = std::make_shared<RunOptions>();
   declare_call_options(command, options->call);
   const auto file = [&](const char* name, std::string& value, const char* text) {
@@ -190,9 +226,10 @@ void declare_run(CLI::App& command) {
   file("--attention-weights", options->attention_weights,
        "write the weights of all heads, (B,H,T,S), as npy");
   command.add_flag("--json", options->json, "the report as JSON")->group("Output");
-  command.add_option("--repeat", options->repeat, "calls to time; the first one is left out (1)")
+  command.add_option("--repeat", options->repeat, "calls to time, after one that is not (1)")
       ->type_name("N")
-      ->group("Machine");
+      ->group("Machine")
+      ->check(whole_number(1, kMostCalls));
   command.callback([options] { run(*options); });
 }
 

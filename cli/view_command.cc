@@ -12,6 +12,9 @@
 #include "headwise/error.h"
 #include "headwise/io.h"
 #include "headwise/view.h"
+#include "library_words.h"
+#include "option_checks.h"
+#include "outputs.h"
 #include "terminal/progress.h"
 #include "terminal/terminal.h"
 #include "terminal/text.h"
@@ -52,24 +55,11 @@ void parse_rows(const std::string& text, ViewSourceOptions& options) {
   if (colon + 1 < text.size()) options.end_row = number(text.substr(colon + 1));
 }
 
-Theme theme_of(const std::string& name) {
-  if (name == "light") return Theme::Light;
-  if (name == "dark") return Theme::Dark;
-  throw UsageError("--theme: expected light or dark, got '" + name + "'");
-}
+Theme theme_of(const std::string& name) { return name == "dark" ? Theme::Dark : Theme::Light; }
 
 ColourScale scale_of(const std::string& name) {
   if (name == "linear") return ColourScale::Linear;
-  if (name == "sqrt") return ColourScale::SquareRoot;
-  if (name == "log") return ColourScale::Logarithmic;
-  throw UsageError("--scale: expected linear, sqrt or log, got '" + name + "'");
-}
-
-void check_size(const char* option, std::int64_t value) {
-  constexpr std::int64_t kMost = 32767;  // the most that a PNG is drawn with
-  if (value < 0 || value > kMost) {
-    throw UsageError(std::string(option) + ": expected 1 to 32767, got " + std::to_string(value));
-  }
+  return name == "log" ? ColourScale::Logarithmic : ColourScale::SquareRoot;
 }
 
 TerminalOptions::Colour colour_of(const terminal::Stream& stream) {
@@ -80,15 +70,19 @@ TerminalOptions::Colour colour_of(const terminal::Stream& stream) {
                                                 : TerminalOptions::Colour::Palette256;
 }
 
-// To a file, in one piece, and a line that says so; or to standard output for "-".
-void put(const std::string& path, const std::string& bytes) {
+std::vector<OutputFile> outputs_of(const ViewOptions& options) {
+  return {{"--png", options.png, {".png"}}, {"--html", options.html, {".html", ".htm"}}};
+}
+
+// To a file, in one piece, and a line on `said` that says so; or to standard output for "-".
+void put(const std::string& path, const std::string& bytes, std::FILE* said) {
   if (path == "-") {
     std::fwrite(bytes.data(), 1, bytes.size(), stdout);
     return;
   }
   write_file(path, bytes);
-  std::printf("%s: %s\n", path.c_str(),
-              terminal::bytes_text(static_cast<double>(bytes.size())).c_str());
+  std::fprintf(said, "%s: %s\n", path.c_str(),
+               terminal::bytes_text(static_cast<double>(bytes.size())).c_str());
 }
 
 void warn_about_sums(const ViewSource& source) {
@@ -113,16 +107,21 @@ std::int64_t head_count(const AttentionPicture& picture) {
 void show(const ViewOptions& options, const ViewSource& source) {
   const AttentionPicture& picture = source.picture;
   const ColourScale scale = scale_of(options.scale);
+  std::FILE* said = any_to_standard_output(outputs_of(options)) ? stderr : stdout;
   if (!options.png.empty()) {
-    put(options.png, draw_png(picture, {.width = options.width,
-                                        .height = options.height,
-                                        .theme = theme_of(options.theme),
-                                        .scale = scale}));
+    put(options.png,
+        draw_png(picture, {.width = options.width,
+                           .height = options.height,
+                           .theme = theme_of(options.theme),
+                           .scale = scale}),
+        said);
   }
   if (!options.html.empty()) {
     terminal::ProgressBar bar("heads", head_count(picture));
-    put(options.html, draw_html(picture, {.scale = scale,
-                                          .progress = [&](std::int64_t done) { bar.show(done); }}));
+    put(options.html,
+        draw_html(picture,
+                  {.scale = scale, .progress = [&](std::int64_t done) { bar.show(done); }}),
+        said);
   }
   if (!options.png.empty() || !options.html.empty()) return;
   const terminal::Stream stream = terminal::standard_output();
@@ -134,45 +133,49 @@ void show(const ViewOptions& options, const ViewSource& source) {
   std::fputs(text.c_str(), stdout);
 }
 
-// The library speaks of its arguments, users of their options and files.
-void rename_argument(const ArgumentError& error, const std::string& name) {
-  constexpr std::pair<const char*, const char*> kOptions[] = {
-      {"sequence", "--sequence"},          {"heads", "--show-heads"},    {"rows", "--rows"},
-      {"options", "--width and --height"}, {"options.width", "--width"},
-  };
-  const std::string text = error.what();
-  const std::string problem = text.substr(text.find(": expected") + 2);
-  if (error.argument() == "weights") throw FileError(name, problem);
-  for (const auto& [argument, option] : kOptions) {
-    if (error.argument() == argument) throw UsageError(std::string(option) + ": " + problem);
+// What was asked for is a layer's run if there is no file.
+void check_source(const CLI::App& command, const ViewSourceOptions& options) {
+  const std::vector<std::string> of_run = given_call_options(command);
+  if (options.file.empty()) {
+    if (!options.array.empty()) throw UsageError("--array: needs a FILE");
+    if (of_run.empty()) {
+      throw UsageError(
+          "what to show is missing: a FILE of attention weights, or a layer to run "
+          "(--weights FILE --input x.npy)");
+    }
+    return;
+  }
+  for (const std::string& name : of_run) {
+    // These two tell where the queries of any weights stand.
+    if (name == "--align" || name == "--query-offset") continue;
+    throw UsageError(name +
+                     ": a FILE of weights is shown as it is: leave out the options of a run");
   }
 }
 
-void run_view(const ViewOptions& given) {
+void run_view(const CLI::App& command, const ViewOptions& given) {
   ViewOptions options = given;
   if (!options.heads.empty()) options.source.heads = integers("--show-heads", options.heads);
   if (!options.rows.empty()) parse_rows(options.rows, options.source);
-  theme_of(options.theme);
-  scale_of(options.scale);
-  check_size("--width", options.width);
-  check_size("--height", options.height);
-  if (options.png == "-" && options.html == "-") {
-    throw UsageError("--png and --html: standard output holds one of them");
-  }
+  check_source(command, options.source);
+  check_outputs(outputs_of(options));
   const ViewSource source = view_source(options.source);
+  for (const std::string& note : source.notes) {
+    std::fprintf(stderr, "headwise: note: %s\n", note.c_str());
+  }
   try {
     warn_about_sums(source);
     show(options, source);
   } catch (const ArgumentError& error) {
-    rename_argument(error, source.name);
-    throw;
+    if (error.argument() != "weights") throw;
+    throw FileError(source.name, problem_of(error).substr(std::string("weights: ").size()));
   }
 }
 
 void declare_source(CLI::App& command, ViewOptions& options) {
   ViewSourceOptions& source = options.source;
   command
-      .add_option("file", source.file,
+      .add_option("FILE", source.file,
                   "attention weights: npy, npz or safetensors of (T,S), (H,T,S) or (B,H,T,S), or - "
                   "for npy on standard input; without it a layer is run")
       ->type_name("FILE");
@@ -183,7 +186,8 @@ void declare_source(CLI::App& command, ViewOptions& options) {
   text("--array", source.array, "NAME", "which array of a file with several");
   command.add_option("--sequence", source.sequence, "which sequence of a batch (0)")
       ->type_name("N")
-      ->group("What to show");
+      ->group("What to show")
+      ->check(whole_number(0));
   text("--show-heads", options.heads, "N,N,…", "only these heads, in this order");
   text("--rows", options.rows, "FIRST:END", "only these queries, for example 0:64");
   text("--tokens", source.tokens, "FILE",
@@ -194,23 +198,28 @@ void declare_source(CLI::App& command, ViewOptions& options) {
 
 void declare_picture(CLI::App& command, ViewOptions& options) {
   const char* group = "Picture";
+  constexpr std::int64_t kMost = 32767;  // the most that a PNG is drawn with
   const auto text = [&](const char* name, std::string& value, const char* type,
                         const char* meaning) {
-    command.add_option(name, value, meaning)->type_name(type)->group(group);
+    return command.add_option(name, value, meaning)->type_name(type)->group(group);
   };
   text("--png", options.png, "FILE", "write all heads beside each other as a PNG");
   text("--html", options.html, "FILE", "write one self-contained page to explore");
   text("--title", options.source.title, "TEXT", "what stands above it (the file or the layer)");
-  text("--theme", options.theme, "light|dark", "of a PNG; a page has both (light)");
-  text("--scale", options.scale, "NAME", "of colours: linear, sqrt or log (sqrt)");
+  text("--theme", options.theme, "NAME", "of a PNG: light or dark; a page has both (light)")
+      ->check(one_of({"light", "dark"}));
+  text("--scale", options.scale, "NAME", "of colours: linear, sqrt or log (sqrt)")
+      ->check(one_of({"linear", "sqrt", "log"}));
   command
       .add_option("--width", options.width, "pixels of a PNG, columns in the terminal (what fits)")
       ->type_name("N")
-      ->group(group);
+      ->group(group)
+      ->check(whole_number(1, kMost));
   command
       .add_option("--height", options.height, "pixels of a PNG, lines in the terminal (what fits)")
       ->type_name("N")
-      ->group(group);
+      ->group(group)
+      ->check(whole_number(1, kMost));
 }
 
 }  // namespace
@@ -220,7 +229,7 @@ void declare_view(CLI::App& command) {
   declare_source(command, *options);
   declare_picture(command, *options);
   declare_call_options(command, options->source.call);
-  command.callback([options] { run_view(*options); });
+  command.callback([options, &command] { run_view(command, *options); });
 }
 
 }  // namespace headwise::cli

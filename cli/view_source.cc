@@ -18,14 +18,14 @@ namespace {
 Tensor read_weights(const ViewSourceOptions& options) {
   if (options.array.empty()) return read_floats("FILE", options.file);
   const TensorFile file = TensorFile::open(options.file);
-  if (!file.contains(options.array)) {
-    std::vector<std::string> names;
-    for (const TensorInfo& tensor : file.tensors()) {
-      if (names.size() < 10) names.push_back(tensor.name);
-    }
-    throw FileError(options.file, "no array '" + options.array + "'; there are " + listed(names));
+  if (file.contains(options.array)) return file.read(options.array);
+  std::vector<std::string> names;
+  for (const TensorInfo& tensor : file.tensors()) {
+    if (names.size() < 10 && !tensor.name.empty()) names.push_back(tensor.name);
   }
-  return file.read(options.array);
+  throw FileError(options.file, "no array '" + options.array + "'; " +
+                                    (names.empty() ? "its array has no name: leave out --array"
+                                                   : "there are " + listed(names)));
 }
 
 // T and S of what has the shape of weights; anything else is refused when it is drawn.
@@ -102,7 +102,7 @@ ViewSource from_run(const ViewSourceOptions& options) {
   const std::int64_t queries = call.query.extent(batched);
 
   const MultiHeadAttention layer(call.layer.parts.config, call.layer.parts.weights);
-  Context context(call.threads, call.target);
+  Context context = call.context();
   ForwardOptions forward = call.options;
   forward.context = &context;
   forward.weights = request_for(options, queries);
@@ -110,6 +110,7 @@ ViewSource from_run(const ViewSourceOptions& options) {
   source.weights = layer.forward(call.inputs(), forward).weights;
   source.name = call.layer.title;
   source.picture.title = call.layer.title;
+  source.notes = call.layer.notes;
   const auto [rows, keys] = sides_of(source.weights);
   source.picture.query_offset = offset_of(options.call.positions, queries, keys);
   add_tokens(source, options, queries, keys);
@@ -120,21 +121,20 @@ ViewSource from_run(const ViewSourceOptions& options) {
   return source;
 }
 
+// One of a batch is shown: which one has to be said, whoever did not ask for it sees the first.
+std::string sequence_text(const Tensor& weights, std::int64_t sequence) {
+  constexpr int kBatched = 4;
+  if (weights.rank() != kBatched || weights.extent(0) == 1) return "";
+  return ", sequence " + std::to_string(sequence) + " of " + std::to_string(weights.extent(0));
+}
+
 }  // namespace
 
 ViewSource view_source(const ViewSourceOptions& options) {
-  const bool run = asks_for_call(options.call);
-  if (!options.file.empty() && run) {
-    throw UsageError("a FILE of weights is shown as it is: leave out the options of a run");
-  }
-  if (options.file.empty() && !run) {
-    throw UsageError(
-        "what to show is missing: a FILE of attention weights, or a layer to run "
-        "(--weights FILE --input x.npy)");
-  }
-  if (!options.array.empty() && options.file.empty()) throw UsageError("--array: needs a FILE");
-  ViewSource source = run ? from_run(options) : from_file(options);
+  ViewSource source = options.file.empty() ? from_run(options) : from_file(options);
   source.picture.sequence = options.sequence;
+  source.picture.title += sequence_text(source.weights, options.sequence);
+  for (const std::string& note : source.notes) source.picture.title += "; " + note;
   if (!options.title.empty()) source.picture.title = options.title;
   source.picture.weights = source.weights;
   return source;

@@ -29,7 +29,8 @@ struct ViewSourceOptions {
 struct ViewSource {
   Tensor weights = {};
   AttentionPicture picture = {};
-  std::string name = {};  // for messages
+  std::string name = {};                // for messages
+  std::vector<std::string> notes = {};  // what the layer's model does that the weights do not show
 };
 
 // Throws UsageError, FileError, or what the run throws.

@@ -1,31 +1,20 @@
 #include "view_tokens.h"
 
 #include <cstddef>
-#include <filesystem>
-#include <fstream>
 #include <iterator>
 #include <nlohmann/json.hpp>
 #include <sstream>
 #include <utility>
 
 #include "headwise/io.h"
+#include "text_file.h"
 
 namespace headwise::cli {
 
 namespace {
 
-constexpr std::size_t kMostBytes = 64 << 20;  // a million tokens have less
-
 std::string content(const std::string& path) {
-  std::error_code ignored;
-  if (std::filesystem::is_directory(path, ignored)) throw FileError(path, "is a folder");
-  std::ifstream file(path, std::ios::binary);
-  if (!file) throw FileError(path, "cannot be read");
-  std::string text(kMostBytes + 1, '\0');
-  file.read(text.data(), static_cast<std::streamsize>(text.size()));
-  text.resize(static_cast<std::size_t>(file.gcount()));
-  if (file.bad()) throw FileError(path, "cannot be read");
-  if (text.size() > kMostBytes) throw FileError(path, "more than 64 MB of tokens");
+  std::string text = read_text(path);
   if (text.starts_with("\xEF\xBB\xBF")) text.erase(0, 3);  // a byte order mark
   return text;
 }

@@ -12,6 +12,13 @@ install(EXPORT headwise-targets NAMESPACE headwise:: DESTINATION ${package_dir})
 # The program, and the libraries behind it as components: find_package(headwise COMPONENTS io layouts).
 if(HEADWISE_BUILD_TOOL)
   install(TARGETS headwise_tool)
+  set(completion ${PROJECT_BINARY_DIR}/completion)  # where each shell looks, under its name for it
+  install(FILES ${completion}.bash RENAME headwise
+          DESTINATION ${CMAKE_INSTALL_DATADIR}/bash-completion/completions)
+  install(FILES ${completion}.zsh RENAME _headwise
+          DESTINATION ${CMAKE_INSTALL_DATADIR}/zsh/site-functions)
+  install(FILES ${completion}.fish RENAME headwise.fish
+          DESTINATION ${CMAKE_INSTALL_DATADIR}/fish/vendor_completions.d)
   foreach(component IN ITEMS io layouts analyze view)
     install(TARGETS headwise_${component} EXPORT headwise-${component}-targets
             INCLUDES DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})

@@ -8,6 +8,7 @@
 // numbers; what a name means is the business of layouts.h.
 #pragma once
 
+#include <functional>
 #include <iosfwd>
 #include <map>
 #include <memory>
@@ -89,16 +90,25 @@ void write_npy(std::ostream& stream, const ConstView& tensor);  // the stream sa
 // are; a pipe or a device is written to. The same tensors give the same bytes. Throw FileError, and
 // ArgumentError for names that the format cannot hold.
 void write_npy(const std::string& path, const ConstView& tensor);
-void write_npz(const std::string& path, const TensorMap& tensors);
+// `check` looks at the complete new file before it is put in place; what it throws leaves `path` as it
+// was.
+using FileCheck = std::function<void(const TensorFile& written)>;
+void write_npz(const std::string& path, const TensorMap& tensors, const FileCheck& check = {});
 void write_safetensors(const std::string& path, const TensorMap& tensors,
-                       const Metadata& metadata = {});
+                       const Metadata& metadata = {}, const FileCheck& check = {});
 // Names are paths ("layers/dense/vars/0"); metadata "group/path@attribute" becomes an attribute.
 void write_keras_weights(const std::string& path, const TensorMap& tensors,
-                         const Metadata& metadata = {});
+                         const Metadata& metadata = {}, const FileCheck& check = {});
 // A .keras: the same in a zip, beside the documents "config.json" and "metadata.json" of `metadata`.
-void write_keras_model(const std::string& path, const TensorMap& tensors, const Metadata& metadata);
+void write_keras_model(const std::string& path, const TensorMap& tensors, const Metadata& metadata,
+                       const FileCheck& check = {});
 
 // Any other bytes, put in place the same way.
 void write_file(const std::string& path, std::string_view bytes);
+
+// For a program's handler of SIGINT, SIGTERM and the like, which has to end the process after it: some
+// file systems know no files without a name, so that the new file of a write_… above that goes on has
+// one. Removes it; no write_… gets any further. Async-signal-safe.
+void remove_unfinished_files() noexcept;
 
 }  // namespace headwise

@@ -11,9 +11,11 @@
 #include <filesystem>
 #include <random>
 #include <system_error>
+#include <utility>
 #include <vector>
 
 #include "headwise/io.h"
+#include "io/named_files.h"
 
 namespace headwise::io {
 namespace {
@@ -76,7 +78,10 @@ AtomicFile::AtomicFile(const std::string& path) : path_(path) {
 }
 
 AtomicFile::~AtomicFile() {
-  if (!temporary_.empty()) (void)::unlinkat(folder_.get(), temporary_.c_str(), 0);
+  if (temporary_.empty()) return;
+  UninterruptedSection section;
+  (void)::unlinkat(folder_.get(), temporary_.c_str(), 0);
+  section.forget(folder_.get(), temporary_);
 }
 
 void AtomicFile::fail(int error) const {
@@ -123,15 +128,21 @@ void AtomicFile::open_temporary(mode_t mode) {
     // The last two are what a kernel says that does not know the flag.
     if (errno != EOPNOTSUPP && errno != EISDIR && errno != EINVAL) fail(errno);
   }
+  UninterruptedSection section;
+  std::string name;
   do {
-    temporary_ = random_name();
+    name = random_name();
     file_ = FileDescriptor(
-        ::openat(folder_.get(), temporary_.c_str(), O_CREAT | O_EXCL | O_RDWR | O_CLOEXEC, mode));
+        ::openat(folder_.get(), name.c_str(), O_CREAT | O_EXCL | O_RDWR | O_CLOEXEC, mode));
   } while (!file_.is_open() && errno == EEXIST);
-  if (!file_.is_open()) {
-    temporary_.clear();
-    fail(errno);
-  }
+  if (!file_.is_open()) fail(errno);
+  section.remember(folder_.get(), name);
+  temporary_ = std::move(name);
+}
+
+std::string AtomicFile::readable_path() const {
+  if (temporary_.empty()) return "/proc/self/fd/" + std::to_string(file_.get());
+  return (std::filesystem::path(link_target(path_)).parent_path() / temporary_).string();
 }
 
 void AtomicFile::write_at(std::uint64_t offset, std::span<const std::byte> bytes) {
@@ -154,8 +165,8 @@ void AtomicFile::commit() {
 
 // Gives the unnamed file a name; false if something has it already.
 bool AtomicFile::link_as(const std::string& name) {
-  const std::string unnamed = "/proc/self/fd/" + std::to_string(file_.get());
-  if (::linkat(AT_FDCWD, unnamed.c_str(), folder_.get(), name.c_str(), AT_SYMLINK_FOLLOW) == 0) {
+  if (::linkat(AT_FDCWD, readable_path().c_str(), folder_.get(), name.c_str(), AT_SYMLINK_FOLLOW) ==
+      0) {
     return true;
   }
   if (errno != EEXIST) fail(errno);
@@ -163,13 +174,15 @@ bool AtomicFile::link_as(const std::string& name) {
 }
 
 void AtomicFile::put_in_place() {
+  if (temporary_.empty() && link_as(name_)) return;  // there was no such file: done in one step
+  UninterruptedSection section;  // an unnamed file has another name for a moment
   if (temporary_.empty()) {
-    if (link_as(name_)) return;  // there was no such file: done in one step
     std::string name = random_name();
     while (!link_as(name)) name = random_name();
-    temporary_ = name;
+    temporary_ = std::move(name);
   }
   if (::renameat(folder_.get(), temporary_.c_str(), folder_.get(), name_.c_str()) != 0) fail(errno);
+  section.forget(folder_.get(), temporary_);
   temporary_.clear();
 }
 
@@ -189,6 +202,11 @@ void AtomicFile::copy_to_device() {
 }  // namespace headwise::io
 
 namespace headwise {
+
+void io::commit(AtomicFile& file, const FileCheck& check) {
+  if (check) check(TensorFile::open(file.readable_path()));
+  file.commit();
+}
 
 void write_file(const std::string& path, std::string_view bytes) {
   io::AtomicFile file(path);

@@ -2,6 +2,7 @@
 //
 //   AtomicFile file(path);        an unnamed file in the folder of `path`
 //   file.append(bytes); …         nothing is seen of it, and nothing stays if the program is killed
+//                                 (where files need a name: if it is interrupted, see named_files.h)
 //   file.commit();                synchronised with the disk, then put in the place of `path`
 //
 // A symbolic link stays one: what it points to is replaced. The old file's permissions stay. What is
@@ -17,6 +18,7 @@
 #include <string>
 #include <string_view>
 
+#include "headwise/io.h"
 #include "io/file_descriptor.h"
 
 namespace headwise::io {
@@ -35,6 +37,8 @@ class AtomicFile {
   void commit();
 
   [[nodiscard]] std::uint64_t size() const noexcept { return size_; }
+  // Opens what was written so far.
+  [[nodiscard]] std::string readable_path() const;
 
  private:
   void open_device(bool is_standard_output);
@@ -53,5 +57,8 @@ class AtomicFile {
   FileDescriptor file_;
   std::uint64_t size_ = 0;
 };
+
+// What `check` throws leaves the old file in place.
+void commit(AtomicFile& file, const FileCheck& check);
 
 }  // namespace headwise::io

@@ -67,7 +67,7 @@ void check_attribute(const char* function, const TensorMap& tensors, const std::
   }
 }
 
-void check(const char* function, const TensorMap& tensors, const Metadata& attributes) {
+void check_names(const char* function, const TensorMap& tensors, const Metadata& attributes) {
   check_tensors(function, tensors);
   for (const auto& [key, text] : attributes) check_attribute(function, tensors, key, text);
 }
@@ -84,15 +84,15 @@ void write_weights(const std::string& path, const TensorMap& tensors, const Meta
 }  // namespace
 
 void write_keras_weights(const std::string& path, const TensorMap& tensors,
-                         const Metadata& metadata) {
-  check("write_keras_weights", tensors, metadata);
+                         const Metadata& metadata, const FileCheck& check) {
+  check_names("write_keras_weights", tensors, metadata);
   io::AtomicFile file(path);
   write_weights(path, tensors, metadata, [&](Bytes piece) { file.append(piece); });
-  file.commit();
+  io::commit(file, check);
 }
 
-void write_keras_model(const std::string& path, const TensorMap& tensors,
-                       const Metadata& metadata) {
+void write_keras_model(const std::string& path, const TensorMap& tensors, const Metadata& metadata,
+                       const FileCheck& check) {
   constexpr const char* kFunction = "write_keras_model";
   Metadata attributes = metadata;
   std::vector<std::pair<const char*, std::string>> documents;
@@ -101,7 +101,7 @@ void write_keras_model(const std::string& path, const TensorMap& tensors,
     if (!document) base::fail(kFunction, "metadata", std::string("a document ") + name, "none");
     documents.emplace_back(name, std::move(document.mapped()));
   }
-  check(kFunction, tensors, attributes);
+  check_names(kFunction, tensors, attributes);
 
   std::vector<std::byte> weights;
   write_weights(path, tensors, attributes,
@@ -111,7 +111,7 @@ void write_keras_model(const std::string& path, const TensorMap& tensors,
   for (const auto& [name, text] : documents) zip.add(name, std::as_bytes(std::span(text)));
   zip.add(io::kKerasWeights, weights);
   zip.finish();
-  file.commit();
+  io::commit(file, check);
 }
 
 }  // namespace headwise

@@ -99,14 +99,14 @@ void write_npz(const ZipWriter::WriteAt& write_at, const TensorMap& tensors) {
 
 namespace headwise {
 
-void write_npz(const std::string& path, const TensorMap& tensors) {
+void write_npz(const std::string& path, const TensorMap& tensors, const FileCheck& check) {
   io::AtomicFile file(path);
   try {
     io::write_npz([&](auto offset, auto bytes) { file.write_at(offset, bytes); }, tensors);
   } catch (const io::Malformed& error) {  // without libzip
     throw FileError(path, error.what());
   }
-  file.commit();
+  io::commit(file, check);
 }
 
 }  // namespace headwise

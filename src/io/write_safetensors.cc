@@ -72,13 +72,13 @@ std::string io::safetensors_head(const TensorMap& tensors, const Metadata& metad
   return head + header;
 }
 
-void write_safetensors(const std::string& path, const TensorMap& tensors,
-                       const Metadata& metadata) {
+void write_safetensors(const std::string& path, const TensorMap& tensors, const Metadata& metadata,
+                       const FileCheck& check) {
   const std::string head = io::safetensors_head(tensors, metadata);
   io::AtomicFile file(path);
   file.append(head);
   for (const auto& [name, tensor] : tensors) file.append(std::as_bytes(tensor.values()));
-  file.commit();
+  io::commit(file, check);
 }
 
 }  // namespace headwise

@@ -48,6 +48,9 @@ FoundLayer found_layer(const Group& group, const Metadata& metadata, const Layer
   if (layer.layout == WeightLayout::Llama) {
     layer.notes.emplace_back("rotary positions, if its model has them, are outside the weights");
   }
+  if (layer.layout == WeightLayout::Gpt2) {
+    layer.notes.emplace_back("a causal mask, which GPT-2 has, is outside the weights");
+  }
   return layer;
 }
 

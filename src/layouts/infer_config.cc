@@ -237,7 +237,8 @@ Inferred checked_config(const Group& group, const AttentionConfig& config) {
     std::string problem = misfit(group, config);
     return problem.empty() ? Inferred{config, ""} : Inferred{{}, problem};
   } catch (const ArgumentError& error) {  // shapes that the sizes call for and that cannot be
-    return {{}, error.what()};
+    const std::string function = "[" + error.function() + "] ";  // which the reader did not call
+    return {{}, std::string(error.what()).substr(function.size())};
   }
 }
 

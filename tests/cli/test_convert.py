@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import json
 import pathlib
+import subprocess
 
 import framework_layers as fw
 import numpy as np
 import pytest
 import safetensors.numpy
 from framework_layers import Sizes
+from system_calls import Watch, without_unnamed_files
 
 PLAIN = Sizes()
 
@@ -416,10 +418,10 @@ def test_a_failure_leaves_the_old_file(torch_file, fails, tmp_path):
         (("out.npz", "--to", "torch", "--fold-into", "key"), "--fold-into: needs --fold"),
         (("out.npz", "--to", "torch", "--fold-shift", "x.npy"), "--fold-shift: needs --fold"),
         (("out.npz", "--to", "torch", "--layer", "nowhere"), "no layer 'nowhere'"),
-        (("out.npz", "--to", "torch", "--key-dim", "7"), "key_dim"),
-        (("out.npz", "--to", "torch", "--key-dim", "0"), "key_dim"),
+        (("out.npz", "--to", "torch", "--key-dim", "7"), "--key-dim: expected 1 … 6, got 7"),
+        (("out.npz", "--to", "torch", "--key-dim", "0"), "--key-dim: expected a whole number"),
         (("out.npz", "--to", "torch", "--key-dim", "3"), "torch"),
-        (("out.npz",), "--to is required"),
+        (("out.npz",), "--to: missing"),
     ],
 )
 def test_bad_use(arguments, mentions, torch_file, fails, tmp_path):
@@ -483,3 +485,50 @@ def test_smaller_heads_are_not_for_rotary_positions(fails, tmp_path):
                     "--to", "headwise", "--heads", 4, "--key-dim", 2)
     assert "rotary positions" in message
     assert not (tmp_path / "small.safetensors").exists()
+
+
+@pytest.mark.parametrize(("dtype", "says"), [("float64", "note: F64 became F32, rounded"),
+                                             ("float16", "note: F16 became F32, the same numbers")])
+def test_what_changes_and_what_is_left_out_is_said(dtype, says, torch_file, succeed, tmp_path):
+    arrays = {name: x.astype(dtype) for name, x in fw.read_arrays(torch_file).items()}
+    path = tmp_path / "other.safetensors"
+    safetensors.numpy.save_file(arrays | {"norm.weight": np.ones(3, dtype)}, path)
+    arguments = ("--to", "headwise", "--heads", 4)
+    text = succeed("convert", path, tmp_path / "out.safetensors", *arguments)
+    assert says in text and "note: 1 of IN's 5 tensors" in text
+    plain = succeed("convert", torch_file, tmp_path / "plain.safetensors", *arguments)
+    assert "became" not in plain and "left out" not in plain
+
+
+@pytest.mark.parametrize("name", ["out.safetensors", "out.npz", "out.keras", "out.weights.h5"])
+def test_the_new_file_is_read_before_it_is_put_in_place(name, torch_file, tool, tmp_path):
+    """Where it has a name of its own until then: somebody opens that and reads."""
+    watch = Watch(tmp_path)
+    subprocess.run([tool, "convert", torch_file, tmp_path / name, "--to", "keras", "--heads", "4"],
+                   preexec_fn=without_unnamed_files, capture_output=True, check=True)
+    assert any(name.startswith(".headwise-") for name in watch.names())
+    assert sorted(path.name for path in tmp_path.iterdir()) == sorted(["in.safetensors", name])
+
+
+def test_back_to_torch_under_its_own_names(succeed, tmp_path):
+    import torch
+    from safetensors.torch import save_file
+
+    torch_file, keras = tmp_path / "in.safetensors", tmp_path / "m.keras"
+    back = tmp_path / "back.safetensors"
+    layer = torch.nn.MultiheadAttention(24, 4)
+    save_file(layer.state_dict(), torch_file)
+    text = succeed("convert", torch_file, keras, "--to", "keras", "--heads", 4)
+    assert "called 'attention'; --name '' takes that off" in text
+    succeed("convert", keras, back, "--to", "torch", "--name", "")
+    arrays = fw.read_arrays(back)
+    assert {name: x.tobytes() for name, x in arrays.items()} == {
+        name: x.tobytes() for name, x in fw.read_arrays(torch_file).items()}
+    layer.load_state_dict({name: torch.from_numpy(x.copy()) for name, x in arrays.items()})
+    assert "''" in succeed("convert", "--help")
+
+
+def test_a_missing_folder_is_found_before_the_work(torch_file, fails, tmp_path):
+    out = tmp_path / "no" / "out.npz"
+    line = fails(1, "convert", tmp_path / "nothing.npz", out, "--to", "torch")
+    assert f"{out}: no folder {out.parent}" in line  # and not that IN is missing

@@ -366,6 +366,19 @@ def test_the_picture_is_a_png(succeed, fails, tmp_path, two_layers):
     assert "--tensors" in fails(2, "inspect", two_layers, "--tensors", "--plot", picture)
 
 
+def test_the_picture_on_standard_output(run, fails, tmp_path, two_layers):
+    outcome = run("inspect", two_layers, "--heads", HEADS, "--plot", "-", cwd=tmp_path)
+    assert outcome.bytes[:8] == b"\x89PNG\r\n\x1a\n" and outcome.bytes[-8:-4] == b"IEND"
+    assert "a.attention" in outcome.err and not (tmp_path / "-").exists()
+    line = fails(2, "inspect", two_layers, "--heads", HEADS, "--plot", "spectra.txt")
+    assert "--plot: expected a name that ends in .png" in line
+
+
+def test_an_array_without_a_name(fails, tmp_path):
+    numpy.save(tmp_path / "x.npy", numpy.zeros((2, 7, 32), numpy.float32))
+    assert "''" not in fails(1, "inspect", tmp_path / "x.npy")
+
+
 def test_nothing_is_left_of_a_picture_that_cannot_be_written(fails, tmp_path, two_layers):
     line = fails(1, "inspect", two_layers, "--heads", HEADS, "--plot", tmp_path / "no" / "x.png")
     assert "x.png" in line

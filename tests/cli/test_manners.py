@@ -13,6 +13,7 @@ import time
 
 import numpy
 import pytest
+from system_calls import without_unnamed_files
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 COMMANDS = ["run", "plan", "inspect", "convert", "view", "completion"]
@@ -71,24 +72,76 @@ def test_docs_are_what_help_says(succeed):
         (["plan", "--key_dim=64"], "unknown option '--key_dim'; did you mean --key-dim?"),
         (["run", "--num-heads", "8"], "unknown option '--num-heads'; did you mean --heads?"),
         (["run", "--xyzzy"], "unknown option '--xyzzy'; see 'headwise run --help'"),
-        (["run", "--heads", "many"], "--heads: expected a number, got 'many'"),
-        (["run", "--shape", "1,2"], "an input is missing"),
+        (["run", "--heads", "many"], "--heads: expected a whole number, 1 or more, got 'many'"),
+        (["run"], "an input is missing"),
+        (["run", "--shape", "1,2"], "--shape: expected BATCH,LENGTH,FEATURES"),
         (["run", "--shape", "a,b"], "--shape: expected whole numbers with commas between them"),
         (["run", "--shape", "1,4,10", "--heads", "3"], "--key-dim: say the size of a head"),
-        (["run", "--shape", "1,4,8", "--heads", "0"], "--key-dim: say the size of a head"),
-        (["run", "--shape", "1,4,8", "--heads", "-2", "--key-dim", "4"], "num_heads"),
-        (["run", "--shape", "1,4,8", "--heads", "4", "--kv-heads", "3"], "num_kv_heads"),
+        (["run", "--shape", "1,4,8", "--heads", "0"], "--heads: expected a whole number, 1 or more"),
+        (["run", "--shape", "1,4,8", "--heads", "-2"], "--heads: expected a whole number, 1 or more"),
+        (["run", "--shape", "1,4,8", "--heads", "2.5"], "--heads: expected a whole number"),
+        (["run", "--shape", "1,4,8", "--heads", "4", "--kv-heads", "3"], "--kv-heads: expected a divisor"),
+        (["run", "--heads"], "--heads: a value is missing; see 'headwise run --help'"),
+        (["run", "--input", "a", "--input", "b"], "--input: given more than once"),
+        (["run", "--shape", "1,4,8", "--seed", "-1"], "--seed: expected a whole number, 0 or more"),
+        (["run", "--shape", "1,4,8", "--seed", str(2**64)], "--seed: expected a whole number"),
+        (["inspect", "x", "--threads", "0"], "--threads: expected a whole number, 1 … 1024, got '0'"),
+        (["inspect", "x", "--alike", "2"], "--alike: expected a number, -1 … 1, got '2'"),
+        (["convert", "a", "b.npz"], "--to: missing; see 'headwise convert --help'"),
         (["run", "--shape", "1,4,8", "--window", "3"], "--window: expected LEFT,RIGHT"),
         (["run", "--shape", "1,4,8", "--threads", "0"], "threads"),
         (["run", "--shape", "1,4,8", "--target", "mmx"], "target"),
         (["run", "--shape", "2,4,8", "--valid-lens", "3,9"], "length"),
-        (["run", "--shape", "1,4,8", "--causal", "--keys", "9"], "TopLeft"),
+        (["run", "--shape", "1,4,8", "--causal", "--keys", "9"], "Give --align top-left"),
+        (["run", "--shape", "9223372036854775807,8,8", "--heads", "2"], "--shape: expected a product"),
+        (["run", "--shape", "1,4,8", "--threads", "2000"], "--threads: expected a whole number, 1 … 1024"),
+        (["help", "plam"], "unknown command 'plam'; did you mean plan?"),
+        (["xyzzy", "run"], "unknown command 'xyzzy'"),
+        (["plan", "run"], "unexpected argument 'run'; see 'headwise plan --help'"),
         (["completion", "tcsh"], "SHELL: expected bash, zsh or fish, got 'tcsh'"),
         (["completion"], "SHELL"),
     ],
 )
 def test_bad_use_is_one_line_and_exit_code_2(fails, arguments, expected):
     assert expected in fails(2, *arguments)
+
+
+def test_no_error_speaks_of_functions_and_types(fails, tmp_path):
+    """What the library says of its arguments comes out in the words of the command line."""
+    numpy.save(tmp_path / "mask.npy", numpy.ones((2, 5, 5), bool))
+    numpy.save(tmp_path / "x.npy", numpy.ones((2, 5, 31), "float32"))
+    layer = ("run", "--heads", 2, "--key-dim", 4)
+    for arguments, starts in [
+        ((*layer, "--shape", "2,5,8", "--mask", tmp_path / "mask.npy"),
+         "--mask: expected --mask-axes batch-query-key or --mask-axes head-query-key"),
+        ((*layer, "--shape", "2,5,8", "--valid-lens", "1,2,3"), "--valid-lens: expected key lengths"),
+        ((*layer, "--query", tmp_path / "x.npy", "--key", tmp_path / "mask.npy"), ""),
+        ((*layer, "--shape", "2,5,8", "--target", "neon"), "--target: expected one of"),
+    ]:
+        outcome = fails(1 if starts == "" else 2, *arguments)
+        assert outcome.startswith(f"headwise: {starts}") and "::" not in outcome
+        assert not re.search(r"\[[A-Za-z_:]+\]", outcome)
+
+
+@pytest.mark.parametrize("option", [
+    "--valid-lens", "--window", "--mask", "--layer", "--output", "--heads", "--target"])  # fmt: skip
+def test_an_empty_value_is_no_value(fails, option):
+    """A variable that is not set must not look as if the option had not been given."""
+    line = fails(2, "run", "--shape", "1,4,8", "--heads", 2, option, "")
+    assert line.startswith(f"headwise: {option}: expected ") and line.endswith("got ''")
+
+
+def test_empty_values_of_other_commands(fails, tmp_path):
+    for arguments in (["view", "w.npy", "--show-heads", ""], ["view", "w.npy", "--html", ""],
+                      ["plan", "--shape", "1,4,8", "--compare", ""], ["inspect", ""],
+                      ["convert", "a.npz", "b.npz", "--to", "torch", "--layer", ""]):
+        assert "got ''" in fails(2, *arguments, cwd=tmp_path)
+
+
+def test_help_and_version_as_words(succeed):
+    assert succeed("help") == succeed("--help")
+    assert succeed("help", "plan") == succeed("plan", "--help")
+    assert succeed("version") == succeed("--version")
 
 
 @pytest.mark.parametrize(
@@ -160,6 +213,30 @@ def test_an_interrupted_run_leaves_the_old_file_and_nothing_else(tool, tmp_path)
         assert target.read_bytes() == b"old"
 
 
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_an_interrupted_write_leaves_the_old_file_and_nothing_else(tool, tmp_path, number):
+    """Where a new file has a name from its beginning: it is seen, and the signal comes."""
+    target = tmp_path / "w.npy"
+    target.write_bytes(b"old")
+    interrupted = 0
+    for _ in range(5):
+        process = subprocess.Popen(
+            [tool, "run", "--shape", "4,1024,64", "--heads", "16", "--key-dim", "4",
+             "--attention-weights", target], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+            preexec_fn=without_unnamed_files)
+        while process.poll() is None and not list(tmp_path.glob(".headwise-*.tmp")):
+            time.sleep(0.001)
+        process.send_signal(number)
+        process.wait()
+        assert [path.name for path in tmp_path.iterdir()] == ["w.npy"]
+        if process.returncode == -number:
+            interrupted += 1
+            assert target.read_bytes() == b"old"
+            break
+        target.write_bytes(b"old")  # it was quicker
+    assert interrupted == 1
+
+
 def run_on_terminal(command: list[str], env: dict[str, str]) -> str:
     """Output of a command whose standard output is a terminal of 100 × 40."""
     import fcntl
@@ -207,14 +284,29 @@ def test_bash_completes_commands_and_options(tool, succeed, tmp_path):
 
     assert complete("headwise", "pl") == ["plan"]
     assert complete("headwise", "run", "--key-") == ["--key-dim"]
-    assert set(complete("headwise", "completion", "")) >= {"bash", "zsh", "fish"}
+    assert complete("headwise", "completion", "") == ["bash", "zsh", "fish"]
+    assert complete("headwise", "help", "pl") == ["plan"]
+    # Values: their words, files, or nothing.
+    assert complete("headwise", "convert", "a", "b", "--to", "") == [
+        "keras", "torch", "flax", "d2l", "bert", "llama", "gpt2", "headwise"]  # fmt: skip
+    assert complete("headwise", "view", "--theme", "d") == ["dark"]
+    assert complete("headwise", "run", "--align", "b") == ["bottom-right"]
+    assert complete("headwise", "run", "--heads", "") == []
+    assert complete("headwise", "run", "--weights", str(script)[:-3]) == [str(script)]
+    assert complete("headwise", "inspect", str(script)[:-3]) == [str(script)]
 
 
 @pytest.mark.parametrize("shell", ["zsh", "fish"])
 def test_other_completion_scripts(succeed, shell, tmp_path):
     script = succeed("completion", shell)
-    for word in ("plan", "key-dim", "attention-weights"):
+    for word in ("plan", "key-dim", "attention-weights", "bottom-right", "version"):
         assert word in script
+    # Files are offered for options that take them only.
+    value = {"zsh": ("--heads[", ":value: '"), "fish": ("-l heads ", " -x ")}[shell]
+    file = {"zsh": ("--weights[", ":file:_files'"), "fish": ("-l weights ", " -r -F ")}[shell]
+    for start, kind in (value, file):
+        lines = [line for line in script.splitlines() if start in line]
+        assert lines and all(kind in line for line in lines)
     if shutil.which(shell) is None:
         pytest.skip(f"{shell} is not here to read the script")
     file = tmp_path / "script"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
+import re
 import os
 
 import pytest
@@ -236,10 +237,30 @@ def test_comparison_says_what_single_plans_say(plan):
 def test_comparison_table(succeed, machine):
     text = succeed("plan", "--shape", "32,128,512", "--compare", "8x64,8x64v32", "--machine", machine)
     rows = {line.split()[0]: line.split() for line in text.splitlines() if line.startswith("8x64")}
-    assert rows["8x64"][1:5] == ["1,050,624", "×1.00", "9.66", "×1.00"]
-    assert rows["8x64v32"][1:5] == ["788,224", "×0.75", "7.25", "×0.75"]
+    assert rows["8x64"][1:6] == ["1,050,624", "×1.00", "9.66", "G", "×1.00"]
+    assert rows["8x64v32"][1:6] == ["788,224", "×0.75", "7.25", "G", "×0.75"]
     assert "64, 32" in text
     assert "measured" not in text
+
+
+def test_small_layers_have_flops_too(succeed, machine):
+    common = ("plan", "--shape", "1,4,8", "--machine", machine)
+    text = succeed(*common, "--compare", "2x4,4x2")
+    assert re.search(r"^2x4 +288 +×1\.00 +2560 +×1\.00", text, re.M)
+    assert re.search(r"^as it is +288 +2560 ", succeed(*common, "--heads", 2), re.M)
+
+
+def test_training_memory_is_part_of_every_plan(succeed, plan, machine):
+    shape = ("--shape", "2,16,32", "--heads", 4)
+    names = ("saved_for_backward", "gradients", "backward_buffers")
+    parts = [plan(*shape, *training)["layers"][0]["memory_bytes"] for training in ((), ("--training",))]
+    assert [parts[0][name] for name in names] == [parts[1][name] for name in names]
+    assert all(parts[0][name] > 0 for name in names)
+    text = succeed("plan", *shape, "--machine", machine)
+    assert all(word in text for word in ("saved for backward", "gradients", "backward's buffers"))
+    table = succeed("plan", "--shape", "2,16,32", "--compare", "4x8", "--training", "--machine", machine)
+    total = sum(parts[1][name] for name in names)
+    assert f" {total / 1000:.1f} KB " in table
 
 
 def test_knobs_change_what_they_say(plan):
@@ -311,8 +332,8 @@ def test_layer_of_a_file(succeed, machine, minilm):
         ("--shape 32,0,512 --heads 8", "expected BATCH,LENGTH,FEATURES"),
         ("--shape 32,128,512", "--heads: missing"),
         ("--shape 32,128,512 --heads 7", "not a multiple of 7 heads"),
-        ("--shape 32,128,512 --heads 0", "--key-dim"),
-        ("--shape 32,128,512 --heads 8 --key-dim 0", "key_dim"),
+        ("--shape 32,128,512 --heads 0", "--heads: expected a whole number"),
+        ("--shape 32,128,512 --heads 8 --key-dim 0", "--key-dim"),
         ("--shape 32,128,512 --heads 8 --kv-heads 3", "a divisor of num_heads = 8"),
         ("--shape 32,128,512 --heads 8 --keys 0", "--keys"),
         ("--shape 32,128,512 --heads 8 --keys 7 --causal", "--align"),
@@ -329,7 +350,7 @@ def test_layer_of_a_file(succeed, machine, minilm):
         ("--shape 2,8,16 --heads 2 --target avx2", "--machine tells this"),
         ("--shape 2,8,16 --heads 2 --threads 9", "a number of threads that was measured"),
         ("--shape 4611686018427387904,128,512 --heads 8", "fit 64 bits"),
-        ("--shape 2,8,16 --heads 99999999999999999999", "not a multiple"),
+        ("--shape 2,8,16 --heads 99999999999999999999", "--heads: expected a whole number"),
     ],
 )
 def test_bad_use(fails, machine, arguments, message):
@@ -338,7 +359,7 @@ def test_bad_use(fails, machine, arguments, message):
 
 def test_bad_targets_and_threads(fails):
     layer = ("plan", "--shape", "1,1,16", "--heads", 1)
-    assert "one of" in fails(2, *layer, "--target", "abacus")
+    assert "--target: expected avx512, avx2" in fails(2, *layer, "--target", "abacus")
     assert "1 … 1024" in fails(2, *layer, "--threads", 0)
 
 
@@ -364,4 +385,10 @@ def test_machines_that_cannot_be(fails, tmp_path, speed):
 def test_machine_files_that_cannot_be_read(fails, tmp_path):
     layer = ("plan", "--shape", "1,1,16", "--heads", 1, "--machine")
     assert "cannot be read" in fails(1, *layer, tmp_path / "missing.json")
-    fails(1, *layer, tmp_path)
+    assert "No such file" in fails(1, *layer, tmp_path / "missing.json")
+    assert "is a folder" in fails(1, *layer, tmp_path)
+    (tmp_path / "bytes.json").write_bytes(b"\x93NUMPY\xff\x00")
+    line = fails(1, *layer, tmp_path / "bytes.json")
+    assert line.endswith("no machine as headwise plan --json writes it: not JSON")
+    (tmp_path / "empty.json").write_text("{}")
+    assert "json.exception" not in fails(1, *layer, tmp_path / "empty.json")

@@ -151,6 +151,22 @@ def test_json_report(succeed):
     assert report["output"]["shape"] == [2, 16, 64]
     assert report["parameters"] == 4 * (64 * 64 + 64)
     assert report["seconds"] > 0 and 0 < report["share_of_peak"] < 1.5
+    assert report["config"]["num_heads"] == 4 and report["config"]["key_dim"] == 16
+    assert report["attention_weights"] is None and report["output"]["file"] is None
+    assert "the best that this CPU has" in report["kernel"]  # nobody asked for a target
+
+
+def test_json_report_of_other_keys_and_one_thread(succeed, tmp_path):
+    weights = tmp_path / "w.npy"
+    report = json.loads(succeed(
+        "run", "--shape", "1,4,16", "--keys", 6, "--heads", 2, "--threads", 2, "--json",
+        "--attention-weights", weights))  # fmt: skip
+    assert report["key"]["shape"] == report["value"]["shape"] == [1, 6, 16]
+    assert report["attention_weights"] == {"shape": [1, 2, 4, 6], "file": str(weights)}
+    # So little work is not shared: the peak is that of the thread that ran.
+    assert report["threads"] == 1 and report["threads_allowed"] == 2
+    text = succeed("run", "--shape", "1,4,16", "--heads", 2, "--threads", 2)
+    assert re.search(r"of this machine's [\d.]+ on 1 thread\n", text)
 
 
 def test_the_same_seed_gives_the_same_numbers(succeed, tmp_path):
@@ -165,7 +181,8 @@ def test_wrong_inputs_are_told(fails, torch_layer, tmp_path):
     path, _ = torch_layer
     x = save(tmp_path / "x.npy", numpy.zeros((2, 5, 31)))
     message = fails(2, "run", "--weights", path, "--heads", 4, "--input", x)
-    assert "query" in message and "32" in message and "(2, 5, 31)" in message
+    assert message.startswith("headwise: --input: expected shape") and "32" in message
+    assert "(2, 5, 31)" in message
     save(tmp_path / "float_mask.npy", numpy.ones((5, 5)))
     message = fails(1, "run", "--shape", "2,5,8", "--heads", 2, "--mask", tmp_path / "float_mask.npy")
     assert "expected truth values" in message and "--bias" in message
@@ -182,3 +199,102 @@ def test_wrong_inputs_are_told(fails, torch_layer, tmp_path):
 def test_heads_that_a_file_does_not_tell(fails, torch_layer):
     path, _ = torch_layer
     assert "--heads" in fails(1, "run", "--weights", path)
+
+
+def test_a_first_call_is_not_timed(succeed):
+    assert "one call after a first one" in succeed("run", "--shape", "1,4,16", "--heads", 2)
+
+
+def test_what_was_written_is_said(succeed, tmp_path):
+    out = tmp_path / "y.npy"
+    assert f"wrote    {out}\n" in succeed("run", "--shape", "1,4,16", "--heads", 2, "--output", out)
+
+
+def test_outputs_are_looked_at_before_the_work(fails, tmp_path):
+    layer = ("run", "--shape", "1,4,16", "--heads", 2)
+    for name in ("y.npz", "y.txt", "y"):
+        assert "--output: expected a name that ends in .npy" in fails(2, *layer, "--output", name)
+    same = (*layer, "--output", "y.npy", "--attention-weights", f"{tmp_path}/../{tmp_path.name}/y.npy")
+    assert "--output and --attention-weights: expected two places" in fails(2, *same, cwd=tmp_path)
+    both = ("--output", "-", "--attention-weights", "-")
+    assert "two places" in fails(2, *layer, *both)
+    # Hours of work would come before the folder that is not there.
+    fails(1, "run", "--shape", "64,4096,1024", "--heads", 2, "--output", tmp_path / "no" / "y.npy",
+          timeout=20)
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.fixture
+def rotary_layer(tmp_path):
+    from safetensors.numpy import save_file
+
+    random = numpy.random.default_rng(0)
+    names = [f"model.layers.0.self_attn.{n}_proj.weight" for n in "qkvo"]
+    save_file({name: random.normal(size=(16, 16)).astype("f4") for name in names},
+              tmp_path / "llama.safetensors")
+    return tmp_path / "llama.safetensors"
+
+
+def test_what_a_model_does_outside_its_weights_is_said(succeed, run, rotary_layer, tmp_path):
+    layer = ("--weights", rotary_layer, "--heads", 4, "--shape", "1,4")
+    assert "note     rotary positions" in succeed("run", *layer)
+    assert "rotary positions" in json.loads(succeed("run", *layer, "--json"))["notes"][0]
+    outcome = run("view", *layer)
+    assert "headwise: note: rotary positions" in outcome.err
+    assert "rotary positions" in outcome.out.splitlines()[0]  # the title, of pictures too
+
+
+def test_gpt2_says_that_it_is_causal(succeed, tmp_path):
+    from safetensors.numpy import save_file
+
+    random = numpy.random.default_rng(0)
+    shapes = {"c_attn.weight": (16, 48), "c_attn.bias": (48,), "c_proj.weight": (16, 16),
+              "c_proj.bias": (16,)}  # fmt: skip
+    save_file({f"h.0.attn.{n}": random.normal(size=s).astype("f4") for n, s in shapes.items()},
+              tmp_path / "gpt2.safetensors")
+    text = succeed("run", "--weights", tmp_path / "gpt2.safetensors", "--heads", 4, "--shape", "1,4")
+    assert "note     a causal mask" in text
+
+
+def test_heads_that_contradict_the_file(succeed, fails, torch_layer, minilm, tmp_path):
+    path, _ = torch_layer
+    own = tmp_path / "own.safetensors"
+    succeed("convert", path, own, "--to", "headwise", "--heads", 4)
+    assert "--heads: expected 4, which the layer (headwise) has, got 2" in fails(
+        2, "run", "--weights", own, "--heads", 2)
+    assert "--key-dim: expected 8" in fails(2, "inspect", own, "--key-dim", 4)
+    succeed("run", "--weights", own, "--heads", 4, "--key-dim", 8)
+    for option, number in (("--heads", 6), ("--key-dim", 64)):  # config.json says 12 heads of 32
+        line = fails(2, "run", "--weights", minilm, "--layer", 0, option, number)
+        assert line.startswith(f"headwise: {option}: expected ") and line.endswith(f"got {number}")
+    assert "--heads: expected 12" in fails(
+        2, "plan", "--weights", minilm, "--layer", 0, "--heads", 6, "--shape", "1,4")
+
+
+def test_a_misfit_asks_for_nothing_that_was_given(fails, torch_layer):
+    path, _ = torch_layer
+    line = fails(1, "run", "--weights", path, "--heads", 5)
+    assert "num_heads 5 do not fit" in line and "--heads N" not in line
+
+
+def test_layers_without_a_name(fails, torch_layer):
+    path, _ = torch_layer
+    line = fails(2, "run", "--weights", path, "--heads", 4, "--layer", "foo")
+    assert "no layer 'foo'; there are 0 (without a name)" in line
+
+
+def test_arrays_from_pipes_and_files_of_several(succeed, fails, tool, tmp_path):
+    import subprocess
+
+    from safetensors.numpy import save_file
+
+    x = save(tmp_path / "x.npy", numpy.ones((1, 3, 16)))
+    command = f"'{tool}' run --heads 2 --input <(cat '{x}')"
+    done = subprocess.run(["bash", "-c", command], capture_output=True, text=True, check=False)
+    assert done.returncode == 0 and "(1, 3, 16)" in done.stdout
+    data = x.read_bytes()
+    assert "goes on after" in fails(1, "run", "--heads", 2, "--input", "-", input=data + b"x")
+    path = tmp_path / "all.safetensors"
+    save_file({"a": numpy.ones((1, 3, 16), "f4"), "b": numpy.ones((2, 3, 16), "f4")}, path)
+    assert f"name one as {path}:NAME" in fails(1, "run", "--heads", 2, "--input", path)
+    assert "(2, 3, 16)" in succeed("run", "--heads", 2, "--input", f"{path}:b")

@@ -47,7 +47,7 @@ def test_plain_picture_holds_the_numbers(succeed, weights):
     path, array = weights
     for sequence in (0, 1):
         text = succeed("view", path, "--sequence", sequence)
-        assert text.startswith("w.npy: 3 heads, 5 queries × 5 keys\n")
+        assert text.startswith(f"w.npy, sequence {sequence} of 2: 3 heads, 5 queries × 5 keys\n")
         wanted = numpy.floor(100 * array[sequence].reshape(15, 5) + 0.5).astype(int)
         assert percent_rows(text) == wanted.tolist()
 
@@ -173,9 +173,9 @@ def test_rows_beyond_one_are_drawn_with_a_warning(run, tmp_path):
     (["--sequence", "2"], "--sequence: expected an index within 0 … 1, got 2"),
     (["--theme", "blue"], "--theme: expected light or dark"),
     (["--scale", "cubic"], "--scale: expected linear, sqrt or log"),
-    (["--width", "-5"], "--width: expected 1 to 32767"),
+    (["--width", "-5"], "--width: expected a whole number, 1 … 32767"),
     (["--width", "5"], "--width: expected at least 20 columns"),
-    (["--png", "-", "--html", "-"], "standard output holds one of them"),
+    (["--png", "-", "--html", "-"], "--png and --html: expected two places"),
     (["--png", "x.png", "--width", "50"], "--width and --height: expected at least"),
     (["--key-tokens", "x.txt"], "--key-tokens: needs --tokens"),
     (["--heads", "8"], "leave out the options of a run"),
@@ -207,7 +207,7 @@ def test_arrays_of_an_npz(succeed, fails, weights, tmp_path):
 def test_standard_input(succeed, weights):
     path, array = weights
     text = succeed("view", "-", input=path.read_bytes())
-    assert text.startswith("standard input: 3 heads")
+    assert text.startswith("standard input, sequence 0 of 2: 3 heads")
     assert len(percent_rows(text)) == 15
 
 

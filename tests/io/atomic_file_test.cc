@@ -31,6 +31,7 @@ using test_support::die_at_system_call;
 using test_support::fail_system_call;
 using test_support::file_error;
 using test_support::in_child;
+using test_support::on_system_call;
 
 using Names = std::vector<std::string>;
 
@@ -271,6 +272,74 @@ TEST_F(AtomicWrite, KilledBeforeTheLastStep) {
   });
   EXPECT_EQ(outcome.signal, SIGSYS);
   EXPECT_EQ(folder_.read("a"), "old");
+}
+
+// As a program's handler does it.
+void remove_files_and_end(int signal) {
+  remove_unfinished_files();
+  ::signal(signal, SIG_DFL);
+  ::raise(signal);
+}
+
+// Interrupted where the new file has a name all the while: at its synchronisation the system sends a
+// signal.
+TEST_F(AtomicWrite, InterruptedWithoutUnnamedFiles) {
+  folder_.write("a", "old");
+  const ChildOutcome outcome = in_child([&] {
+    ::signal(SIGSYS, remove_files_and_end);
+    fail_system_call(SYS_openat, EOPNOTSUPP, kUnnamedFile);
+    on_system_call(SYS_fsync, SECCOMP_RET_TRAP);
+    write_file(path("a"), "new");
+  });
+  EXPECT_EQ(outcome.signal, SIGSYS);
+  EXPECT_EQ(folder_.names(), Names{"a"}) << "the temporary file must go";
+  EXPECT_EQ(folder_.read("a"), "old");
+}
+
+// Interrupted at any moment, also between giving the new file a name and renaming it, and on another
+// thread than the one that writes.
+TEST_F(AtomicWrite, InterruptedAtAnyMoment) {
+  write_file(path("a"), "first");
+  for (int i = 0; i < 60; ++i) {
+    const bool named = i % 2 == 1;
+    const pid_t child = ::fork();
+    if (child == 0) {
+      ::signal(SIGINT, remove_files_and_end);
+      if (named) fail_system_call(SYS_openat, EOPNOTSUPP, kUnnamedFile);
+      std::thread idle([] { std::this_thread::sleep_for(std::chrono::hours(1)); });
+      for (;;) write_file(path("a"), i % 3 == 0 ? "first" : "second");
+    }
+    std::this_thread::sleep_for(std::chrono::microseconds(2000 + 37 * i));
+    ::kill(child, SIGINT);
+    int status = 0;
+    ::waitpid(child, &status, 0);
+    EXPECT_TRUE(WIFSIGNALED(status));
+    ASSERT_EQ(folder_.names(), Names{"a"}) << "attempt " << i;
+    const std::string found = folder_.read("a");
+    EXPECT_TRUE(found == "first" || found == "second") << found;
+  }
+}
+
+// A look at the complete file before it is put in place.
+TEST_F(AtomicWrite, CheckedBeforeItIsPutInPlace) {
+  const TensorMap tensors = {{"x", Tensor::normal({3, 4}, 1)}};
+  for (const bool named : {false, true}) {
+    const ChildOutcome outcome = in_child([&] {
+      if (named) fail_system_call(SYS_openat, EOPNOTSUPP, kUnnamedFile);
+      bool asked = false;
+      write_safetensors(path("a"), tensors, {}, [&](const TensorFile& written) {
+        asked = written.read("x").shape() == Shape{3, 4} && !fs::exists(path("a"));
+      });
+      if (!asked) throw std::runtime_error("the new file was not shown");
+      fs::remove(path("a"));
+    });
+    EXPECT_EQ(outcome.error, "");
+  }
+  folder_.write("a", "old");
+  const auto refuse = [](const TensorFile&) { throw std::runtime_error("no"); };
+  EXPECT_THROW(write_npz(path("a"), tensors, refuse), std::runtime_error);
+  EXPECT_EQ(folder_.read("a"), "old");
+  EXPECT_EQ(folder_.names(), Names{"a"});
 }
 
 // A child that does nothing but write, killed again and again.
