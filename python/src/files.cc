@@ -34,13 +34,13 @@ AnyArrayMade read_any(const TensorFile& file, const std::string& name) {
 }
 
 // A function that writes tensors and metadata.
-using Write = void (*)(const std::string&, const TensorMap&, const Metadata&);
+using Write = void (*)(const std::string&, const TensorMap&, const Metadata&, const FileCheck&);
 auto writer(const char* function, Write write) {
   return [function, write](PathGiven path, WeightsGiven tensors, const Metadata& metadata) {
     const std::string name = path_of(path);
     const TensorMap copies = tensor_map(function, tensors);
     without_gil([&] {
-      write(name, copies, metadata);
+      write(name, copies, metadata, {});
       return true;
     });
   };
@@ -177,9 +177,8 @@ void bind_files(nb::module_& module) {
   module.def(
       "write_npz",
       [](PathGiven path, WeightsGiven tensors) {
-        const auto write = [](const std::string& name, const TensorMap& map, const Metadata&) {
-          write_npz(name, map);
-        };
+        const auto write = [](const std::string& name, const TensorMap& map, const Metadata&,
+                              const FileCheck& check) { write_npz(name, map, check); };
         writer("write_npz", write)(path, tensors, {});
       },
       arg("path"), arg("tensors"), kNpzDoc);
