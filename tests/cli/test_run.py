@@ -213,7 +213,8 @@ def test_what_was_written_is_said(succeed, tmp_path):
 def test_outputs_are_looked_at_before_the_work(fails, tmp_path):
     layer = ("run", "--shape", "1,4,16", "--heads", 2)
     for name in ("y.npz", "y.txt", "y"):
-        assert "--output: expected a name that ends in .npy" in fails(2, *layer, "--output", name)
+        assert "--output: expected a name that ends in .npy" in fails(
+            2, *layer, "--output", name, cwd=tmp_path)
     same = (*layer, "--output", "y.npy", "--attention-weights", f"{tmp_path}/../{tmp_path.name}/y.npy")
     assert "--output and --attention-weights: expected two places" in fails(2, *same, cwd=tmp_path)
     both = ("--output", "-", "--attention-weights", "-")
