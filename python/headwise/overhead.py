@@ -14,6 +14,7 @@ import argparse
 import sys
 import time
 from collections.abc import Callable
+from typing import Any
 
 import numpy
 
@@ -35,7 +36,7 @@ def _seconds(call: Callable[[], object]) -> float:
     return time.perf_counter() - begin
 
 
-def _torch_module(features: int, threads: int):
+def _torch_module(features: int, threads: int) -> Any:
     """The drop-in for torch, ready for inference."""
     import torch
 
@@ -45,11 +46,16 @@ def _torch_module(features: int, threads: int):
     return MultiheadAttention(features, 8, batch_first=True).eval().requires_grad_(False)
 
 
-def _torch_way(module, features: int) -> Callable[[], float]:
+def _torch_way(module: Any, features: int) -> Callable[[], float]:
     import torch
 
     x = torch.ones(1, 1, features)
-    return torch.no_grad()(lambda: _seconds(lambda: module(x, x, x, need_weights=False)))
+
+    def way() -> float:
+        with torch.no_grad():
+            return _seconds(lambda: module(x, x, x, need_weights=False))
+
+    return way
 
 
 def measure(features: int = 512, threads: int = 1, torch: bool = False) -> dict[str, float]:
