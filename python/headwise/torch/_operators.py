@@ -131,9 +131,10 @@ def _keep_attention(ctx, inputs, output):
 
 
 def _differentiate_attention(ctx, output_gradient, _reference, _sum, weights_gradient):
-    query, key, value, *result, seed = ctx.saved_tensors[:7]
+    saved = ctx.saved_tensors  # once: torch.utils.checkpoint computes them again, and gives them away once
+    query, key, value, *result, seed = saved[:7]
     keeps, biases = ctx.counts
-    keep, bias = list(ctx.saved_tensors[7 : 7 + keeps]), list(ctx.saved_tensors[7 + keeps :])
+    keep, bias = list(saved[7 : 7 + keeps]), list(saved[7 + keeps :])
     wants_bias = any(ctx.needs_input_grad[4])
     dropout, *rest = ctx.numbers
     gradients = [None] * (3 + (biases if wants_bias else 0))
