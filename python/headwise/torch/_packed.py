@@ -58,7 +58,7 @@ def _can_keep(parameter: Tensor | None) -> bool:
         type(parameter) in (Tensor, torch.nn.Parameter)
         and parameter.dtype is torch.float32
         and parameter.is_cpu
-        and not parameter.is_inference()
+        and not (parameter.is_inference() or parameter.is_neg())
         and (parameter.is_contiguous() or (parameter.dim() == 2 and parameter.t().is_contiguous()))
     )
 
