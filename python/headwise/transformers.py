@@ -57,7 +57,7 @@ def attention_forward(
     masks = Masks(causal=bool(is_causal and attention_mask is None and query.shape[2] > 1))
     for name, mask in (("attention_mask", attention_mask), ("position_bias", position_bias)):
         if mask is not None:
-            check_mask(_NAME, name, mask)
+            check_mask(_NAME, name, mask, query.device)
             masks.add(mask, keeps=True)
     batch = max(query.shape[0], key.shape[0])  # learned queries come once for all sequences
     q, k, v = (x.float().expand(batch, -1, -1, -1).transpose(1, 2) for x in (query, key, value))

@@ -54,9 +54,10 @@ def is_traced() -> bool:
 def is_plain(tensor: Tensor) -> bool:
     """Whether the library can look at it as it is, unknown to autograd."""
     return (
-        tensor.dtype is _FLOAT32
-        and type(tensor) in _PLAIN
+        type(tensor) in _PLAIN
+        and tensor.dtype is _FLOAT32
         and tensor.is_cpu
+        and not tensor.is_neg()
         and not (tensor.requires_grad and is_grad_enabled())
     )
 
@@ -113,7 +114,21 @@ def expected(function: str, argument: str, wanted: str, got: object) -> str:
     return f"[{function}] {argument}: expected {wanted}, got {got}"
 
 
-def common_dtype(function: str, tensors: dict[str, Tensor | None]) -> torch.dtype:
+def check_tensor(function: str, name: str, tensor: object) -> None:
+    """TypeError, as torch has it, for arrays, lists and None."""
+    if not isinstance(tensor, Tensor):
+        raise TypeError(expected(function, name, "a torch.Tensor", type(tensor).__name__))
+
+
+def check_device(function: str, name: str, tensor: Tensor, device: torch.device) -> None:
+    """RuntimeError unless the tensor is on the device, and that is the CPU, or meta, where only shapes count."""
+    if not (tensor.is_cpu or tensor.is_meta):
+        raise RuntimeError(expected(function, name, "a tensor on the CPU", f"one on {tensor.device}"))
+    if tensor.device != device:
+        raise RuntimeError(expected(function, name, f"the same device as before, {device}", tensor.device))
+
+
+def common_dtype(function: str, tensors: dict[str, Tensor]) -> torch.dtype:
     """The dtype of the result; RuntimeError for what the library cannot compute.
 
     Autocast counts attention among the functions that it runs in float32.
@@ -121,27 +136,34 @@ def common_dtype(function: str, tensors: dict[str, Tensor | None]) -> torch.dtyp
     autocast = torch.is_autocast_enabled("cpu")
     first = None
     for name, tensor in tensors.items():
-        if tensor is None:
-            continue
+        check_tensor(function, name, tensor)
         if tensor.dtype is not torch.float32 and tensor.dtype not in NARROW:
             raise RuntimeError(expected(function, name, "float32 (or bfloat16 or float16, which become float32)",
                                         f"{tensor.dtype} (convert it first: numbers are not rounded unasked)"))
-        if not (tensor.is_cpu or tensor.is_meta):
-            raise RuntimeError(expected(function, name, "a tensor on the CPU", f"one on {tensor.device}"))
         if first is None:
-            first = tensor.dtype
-        elif tensor.dtype is not first and not autocast:
-            raise RuntimeError(expected(function, name, f"the same dtype as before, {first}", tensor.dtype))
-    return torch.float32 if autocast or first is None else first
+            first = tensor
+        check_device(function, name, tensor, first.device)
+        if tensor.dtype is not first.dtype and not autocast:
+            raise RuntimeError(expected(function, name, f"the same dtype as before, {first.dtype}", tensor.dtype))
+    return torch.float32 if autocast else first.dtype
 
 
-def check_mask(function: str, name: str, mask: Tensor, no_mask: type[Exception] = RuntimeError) -> None:
-    """Raises for a mask that is neither of bool nor of a float that becomes float32 without loss.
+def check_mask(
+    function: str, name: str, mask: Tensor, device: torch.device, no_mask: type[Exception] = RuntimeError
+) -> None:
+    """Raises for a mask that is elsewhere, or neither of bool nor of a float that becomes float32 without loss.
 
     no_mask: what torch raises for integers.
     """
+    check_tensor(function, name, mask)
     if mask.dtype not in (torch.bool, torch.float32, *NARROW):
         kind = RuntimeError if mask.is_floating_point() else no_mask
         raise kind(expected(function, name, "bool or float32", mask.dtype))
-    if not (mask.is_cpu or mask.is_meta):
-        raise RuntimeError(expected(function, name, "a tensor on the CPU", f"one on {mask.device}"))
+    check_device(function, name, mask, device)
+
+
+def check_dropout(function: str, name: str, probability: float, mistake: type[Exception]) -> None:
+    if not isinstance(probability, (int, float)):
+        raise TypeError(expected(function, name, "a number", type(probability).__name__))
+    if not 0 <= probability < 1:
+        raise mistake(expected(function, name, "a number in [0, 1)", probability))

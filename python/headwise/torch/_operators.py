@@ -15,7 +15,7 @@ from torch import Tensor
 from torch.utils import _pytree as pytree
 
 import headwise
-from headwise.torch._calls import Masks, context
+from headwise.torch._calls import Masks, check_device, context
 
 # Which weights to return.
 NO_WEIGHTS, PER_HEAD, AVERAGED = range(3)
@@ -46,8 +46,16 @@ def linear(input: Tensor, weight: Tensor, bias: Optional[Tensor]) -> Tensor:
     return torch.from_numpy(headwise.linear(input, weight.t(), bias, context=context()))
 
 
+def _check_devices(operator: str, first: Tensor, *others: Tensor | None) -> None:
+    """In fake kernels, which torch also calls when only some tensors have no numbers."""
+    for other in others:
+        if other is not None:
+            check_device(operator, "arguments", other, first.device)
+
+
 @linear.register_fake
 def _(input, weight, bias):
+    _check_devices("linear", input, weight, bias)
     return input.new_empty(*input.shape[:-1], weight.shape[0])
 
 
@@ -60,6 +68,7 @@ def linear_backward(input: Tensor, weight: Tensor, output_gradient: Tensor) -> T
 
 @linear_backward.register_fake
 def _(input, weight, output_gradient):
+    _check_devices("linear_backward", input, weight, output_gradient)
     outputs, inputs = weight.shape
     return (input.new_empty(input.shape), weight.new_empty(inputs, outputs).t(), weight.new_empty(outputs))
 
@@ -94,6 +103,7 @@ def attention(
 
 @attention.register_fake
 def _(query, key, value, keep, bias, seed, dropout, causal, scale, softcap, tail, weights):
+    _check_devices("attention", query, key, value, *keep, *bias, seed)
     batch, queries, heads, _ = query.shape
     rows = (batch, heads, queries)
     matrix = {NO_WEIGHTS: (0,), PER_HEAD: (*rows, key.shape[1]), AVERAGED: (batch, queries, key.shape[1])}
@@ -117,6 +127,8 @@ def attention_backward(
 @attention_backward.register_fake
 def _(query, key, value, output, row_reference, row_sum, output_gradient, keep, bias, seed, dropout, causal,
       scale, softcap, tail, bias_gradient):
+    _check_devices("attention_backward", query, key, value, output, row_reference, row_sum, output_gradient,
+                   *keep, *bias, seed)
     return [x.new_empty(x.shape) for x in (query, key, value, *(bias if bias_gradient else ()))]
 
 
@@ -131,9 +143,10 @@ def _keep_attention(ctx, inputs, output):
 
 
 def _differentiate_attention(ctx, output_gradient, _reference, _sum, weights_gradient):
-    query, key, value, *result, seed = ctx.saved_tensors[:7]
+    saved = ctx.saved_tensors  # once: torch.utils.checkpoint computes them again, and gives them away once
+    query, key, value, *result, seed = saved[:7]
     keeps, biases = ctx.counts
-    keep, bias = list(ctx.saved_tensors[7 : 7 + keeps]), list(ctx.saved_tensors[7 + keeps :])
+    keep, bias = list(saved[7 : 7 + keeps]), list(saved[7 + keeps :])
     wants_bias = any(ctx.needs_input_grad[4])
     dropout, *rest = ctx.numbers
     gradients = [None] * (3 + (biases if wants_bias else 0))

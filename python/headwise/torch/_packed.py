@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import NamedTuple, TypeVar
 
@@ -11,8 +12,24 @@ from torch import Tensor, is_grad_enabled
 
 Packed = TypeVar("Packed")
 
-# Neighbours among a parameter's numbers, looked at in every call: few, since they are not in the cache then.
-_SAMPLE = 16
+# Numbers of a parameter that are looked at in every call: few, since they are not in the processor's cache then.
+_SAMPLE = 64
+
+
+def _spread(array: numpy.ndarray) -> numpy.ndarray:
+    """A view of some _SAMPLE numbers, or of all if there are no more, from everywhere in the array."""
+    if not array.flags.c_contiguous:
+        array = array.T
+    columns, step = array.shape[-1], max(1, array.size // _SAMPLE)
+    # By rows and the golden part of one, or so that the next row begins by that part later, and without a
+    # common divisor: thus columns are met evenly, too.
+    if 2 * step >= columns:
+        step = round((round(step / columns - 0.618) + 0.618) * columns)
+    else:
+        step = round(columns / (columns // step + 0.618))
+    while math.gcd(step, columns) > 1:
+        step += 1
+    return array.reshape(-1)[::step]
 
 
 class _Seen(NamedTuple):
@@ -22,16 +39,13 @@ class _Seen(NamedTuple):
     version: int  # how often it was changed, as torch counts
     address: int
     # torch does not count changes through tensor.data or numpy, as some moving averages and initialisers
-    # make them; those change all numbers, so that a few show it.
+    # make them; those change many numbers, so that a few of them show it.
     sample: numpy.ndarray | None
     numbers: bytes
 
     @staticmethod
     def now(tensor: Tensor) -> _Seen:
-        array = tensor.detach().numpy()
-        while array.ndim > 1:  # the middle row
-            array = array[len(array) // 2]
-        sample = array[:_SAMPLE]
+        sample = _spread(tensor.detach().numpy())
         return _Seen(tensor, tensor._version, tensor.data_ptr(), sample, sample.tobytes())
 
 
@@ -44,7 +58,8 @@ def _can_keep(parameter: Tensor | None) -> bool:
         type(parameter) in (Tensor, torch.nn.Parameter)
         and parameter.dtype is torch.float32
         and parameter.is_cpu
-        and not parameter.is_inference()
+        and not (parameter.is_inference() or parameter.is_neg())
+        and (parameter.is_contiguous() or (parameter.dim() == 2 and parameter.t().is_contiguous()))
     )
 
 

@@ -57,7 +57,7 @@ def scaled_dot_product_attention(
     q, k, v = (_rank_4(x.float().expand(shape)).transpose(1, 2) for x, shape in pairs)
     masks = Masks(causal=is_causal)
     if attn_mask is not None:
-        check_mask(_NAME, "attn_mask", attn_mask)
+        check_mask(_NAME, "attn_mask", attn_mask, query.device)
         masks.add(shapes.rank_4(attn_mask), keeps=True)
     if not 0 <= dropout_p < 1:
         raise RuntimeError(expected(_NAME, "dropout_p", "a number in [0, 1)", dropout_p))

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor, nn
 
 import headwise
-from headwise.torch._calls import common_dtype, context, expected, is_plain, is_traced
+from headwise.torch._calls import check_tensor, common_dtype, context, expected, is_plain, is_traced
 from headwise.torch._packed import Packs
 from headwise.torch.functional import project
 
@@ -22,6 +22,7 @@ class Linear(Packs, nn.Linear):
     """
 
     def forward(self, input: Tensor) -> Tensor:
+        check_tensor("Linear", "input", input)
         if input.dim() == 0 or input.shape[-1] != self.in_features:
             raise RuntimeError(expected("Linear", "input", f"a last axis of {self.in_features}",
                                         f"shape {tuple(input.shape)}"))
@@ -30,5 +31,6 @@ class Linear(Packs, nn.Linear):
             packed = self.packed([weight, bias], lambda: headwise.PackedLinear(weight.t(), bias))
             if packed is not None:
                 return torch.from_numpy(packed(input, context=context()))
-        dtype = common_dtype("Linear", {"input": input, "weight": weight, "bias": bias})
+        tensors = {"input": input, "weight": weight} | ({} if bias is None else {"bias": bias})
+        dtype = common_dtype("Linear", tensors)
         return project(input, weight, bias).to(dtype)

@@ -11,6 +11,7 @@ from headwise.torch._calls import (
     NO_MASKS,
     Masks,
     check_mask,
+    check_tensor,
     common_dtype,
     context,
     expected,
@@ -58,6 +59,8 @@ class MultiheadAttention(Packs, nn.MultiheadAttention):
             output = self._alone(query)
             if output is not None:
                 return output, None
+        for name, x in (("query", query), ("key", key), ("value", value)):
+            check_tensor(_NAME, name, x)
         if query.is_nested or key.is_nested or value.is_nested:
             return self._forward_nested(query, key, value, key_padding_mask, need_weights, attn_mask,
                                         average_attn_weights)
@@ -220,7 +223,7 @@ class _Inputs:
 
     def pair_mask(self, mask: Tensor, heads: int) -> Tensor:
         """attn_mask with axes (B,H,T,S)."""
-        check_mask(_NAME, "attn_mask", mask, no_mask=AssertionError)
+        check_mask(_NAME, "attn_mask", mask, self.query.device, no_mask=AssertionError)
         pairs = (self.queries, self.keys)
         shapes = {2: pairs, 3: (self.batch * heads, *pairs)}
         if mask.dim() not in shapes:
@@ -232,7 +235,7 @@ class _Inputs:
 
     def key_mask(self, mask: Tensor) -> Tensor:
         """key_padding_mask with axes (B,1,1,S)."""
-        check_mask(_NAME, "key_padding_mask", mask, no_mask=AssertionError)
+        check_mask(_NAME, "key_padding_mask", mask, self.query.device, no_mask=AssertionError)
         if self.unbatched and mask.dim() == 1:
             mask = mask[None]
         if mask.shape != (self.batch, self.keys):

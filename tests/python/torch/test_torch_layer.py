@@ -257,6 +257,37 @@ def test_no_stale_weights():
                 layer.in_proj_weight[0, 0] += 1
 
 
+@pytest.mark.parametrize("transposed", [False, True])
+def test_no_stale_blocks(transposed):
+    """A sixteenth of a parameter's rows or columns, changed behind torch's back."""
+    size = 64
+    layer = headwise.torch.MultiheadAttention(size, 4, batch_first=True).eval().requires_grad_(False)
+    if transposed:  # in memory
+        layer.in_proj_weight = torch.nn.Parameter(layer.in_proj_weight.t().contiguous().t(), requires_grad=False)
+    x = torch.randn(1, 3, size)
+    for parameter in layer.parameters():
+        for view in (parameter, parameter.t())[: parameter.dim()]:
+            for block in view.data.chunk(16):
+                before = layer(x, x, x, need_weights=False)[0]
+                block.add_(torch.randn_like(block))
+                after = layer(x, x, x, need_weights=False)[0]
+                assert same_bits(after, layer.eval()(x, x, x, need_weights=False)[0])
+                key_bias = parameter is layer.in_proj_bias  # a part of it shifts all scores of a row alike
+                assert key_bias or not same_bits(after, before)
+    layer.in_proj_weight.data[1, 1] += 1  # too small to be seen: eval() forgets
+    after = layer.eval()(x, x, x, need_weights=False)[0]
+    assert same_bits(after, copy.deepcopy(layer)(x, x, x, need_weights=False)[0])
+
+
+def test_parameters_with_gaps_are_not_kept():
+    layer = headwise.torch.Linear(8, 4).eval().requires_grad_(False)
+    layer.weight = torch.nn.Parameter(torch.randn(4, 16)[:, ::2], requires_grad=False)
+    x = torch.randn(3, 8)
+    for _ in range(2):
+        assert_close(layer(x), torch.nn.functional.linear(x.double(), layer.weight.double(), layer.bias.double()))
+        layer.weight.data[0, 0] += 1
+
+
 @pytest.mark.parametrize("need_weights", [True, False])
 def test_computed_parameters_are_not_kept(need_weights):
     """Pruned and parametrised layers, before and after they ran plainly."""

@@ -9,6 +9,7 @@ import headwise.torch
 import pytest
 import torch
 from torch import nn
+from torch.utils.checkpoint import checkpoint
 from torch_cases import assert_close, same_bits
 
 
@@ -145,6 +146,37 @@ def test_training_equals_torchs_own_run(linear):
         model.eval()
     with torch.no_grad():
         torch.testing.assert_close(ours(x), theirs(x), rtol=0, atol=1e-3)
+
+
+def swapped_layer() -> nn.Module:
+    return headwise.torch.MultiheadAttention(16, 4, dropout=0.3, batch_first=True)
+
+
+# What is checkpointed: a module, and how it is called.
+CHECKPOINTED = {
+    "layer": (swapped_layer, lambda layer, x: layer(x, x, x, attn_mask=torch.zeros(5, 5))[0]),
+    "layer_weights": (swapped_layer, lambda layer, x: sum(y.sum() for y in layer(x, x, x))),
+    "function": (nn.Identity, lambda _, x: headwise.torch.scaled_dot_product_attention(x, x, x, dropout_p=0.3)),
+    "linear": (lambda: headwise.torch.Linear(16, 3), lambda layer, x: layer(x)),
+    "encoder": (lambda: headwise.torch.swap(nn.TransformerEncoderLayer(16, 4, 32, 0.3, batch_first=True)),
+                lambda layer, x: layer(x)),
+}
+
+
+@pytest.mark.parametrize("use_reentrant", [False, True])
+@pytest.mark.parametrize("name", CHECKPOINTED)
+def test_checkpointing_gives_the_same_gradients(name, use_reentrant):
+    torch.manual_seed(35)
+    make, call = CHECKPOINTED[name]
+    module, x = make(), torch.randn(2, 5, 16, requires_grad=True)
+    found = []
+    for run in (call, lambda *given: checkpoint(call, *given, use_reentrant=use_reentrant)):
+        torch.manual_seed(1)
+        module.zero_grad()
+        x.grad = None
+        run(module, x).square().sum().backward()
+        found.append([x.grad, *(p.grad for p in module.parameters())])
+    assert all(same_bits(a, b) for a, b in zip(*found, strict=True))
 
 
 def test_bfloat16_and_autocast():

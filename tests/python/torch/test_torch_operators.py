@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import warnings
 
 import headwise.torch
@@ -202,3 +203,48 @@ def test_traced_and_meta():
     meta = headwise.torch.MultiheadAttention(8, 2, device="meta")
     output, weights = meta(*[x.to("meta")] * 3)
     assert (output.shape, weights.shape) == ((3, 2, 8), (2, 3, 3))
+
+
+META = torch.device("meta")
+
+
+def elsewhere() -> dict:
+    """Calls with numbers and without them at once."""
+    x, q, mask = torch.randn(3, 2, 8), torch.randn(1, 2, 3, 4), torch.zeros(3, 3)
+    layer, linear = headwise.torch.MultiheadAttention(8, 2), headwise.torch.Linear(8, 2)
+    empty_layer, empty_linear = (copy.deepcopy(module).to(META) for module in (layer, linear))
+    heads, no_heads = torch.randn(2, 3, 2, 8), torch.empty(2, 3, 2, 8, device=META)
+    return {
+        "key": lambda: scaled_dot_product_attention(q, q.to(META), q.to(META)),
+        "mask": lambda: scaled_dot_product_attention(q, q, q, mask.to(META)),
+        "only_mask": lambda: scaled_dot_product_attention(*[q.to(META)] * 3, mask),
+        "layer_moved": lambda: empty_layer(x, x, x),
+        "layer_moved_alone": lambda: empty_layer(x, x, x, need_weights=False),
+        "layer_input": lambda: layer(*[x.to(META)] * 3),
+        "layer_key": lambda: layer(x, x.to(META), x.to(META)),
+        "layer_mask": lambda: layer(x, x, x, attn_mask=mask.to(META)),
+        "layer_padding": lambda: layer(x, x, x, key_padding_mask=torch.zeros(2, 3, dtype=torch.bool, device=META)),
+        "linear_moved": lambda: empty_linear(x),
+        "linear_input": lambda: linear(x.to(META)),
+        "linear_operator": lambda: OPS.linear(x, empty_linear.weight, None),
+        "linear_backward": lambda: OPS.linear_backward(x, linear.weight, torch.empty(3, 2, 2, device=META)),
+        "attention": lambda: OPS.attention(heads, no_heads, heads, *ATTENTION["plain"]()),
+        "attention_mask": lambda: OPS.attention(heads, heads, heads, [KEEP[..., :3].to(META)],
+                                                *ATTENTION["plain"]()[1:]),
+    }
+
+
+@pytest.mark.parametrize("name", elsewhere())
+def test_numbers_from_nowhere_are_refused(name):
+    """torch refuses these or reads what is not there."""
+    with torch.no_grad(), pytest.raises(RuntimeError, match="expected the same device as before, (cpu|meta)"):
+        elsewhere()[name]()
+
+
+def test_a_moved_layer_forgets_its_weights():
+    layer, x = headwise.torch.MultiheadAttention(8, 2).eval(), torch.randn(3, 2, 8)
+    with torch.no_grad():
+        layer(x, x, x)
+        layer.to(META)
+        with pytest.raises(RuntimeError, match="in_proj_weight: expected the same device"):
+            layer(x, x, x, need_weights=False)

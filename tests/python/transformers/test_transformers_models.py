@@ -106,6 +106,24 @@ def test_bfloat16_model():
     torch.testing.assert_close(narrow.float(), wide, rtol=0.05, atol=0.05)
 
 
+@pytest.mark.parametrize("name", ["llama", "bert"])
+@pytest.mark.parametrize("use_reentrant", [False, True])
+@pytest.mark.filterwarnings("ignore:.*gradient_checkpointing.* is deprecated:FutureWarning")
+def test_gradient_checkpointing(name, use_reentrant):
+    _, ours = pair(name)
+    ids, mask = torch.randint(1, 50, (2, 7)), PADDINGS["right"]
+    ours.train()  # dropout is 0; models checkpoint only in training
+    found = []
+    for _ in range(2):
+        ours.zero_grad()
+        ours(input_ids=ids, attention_mask=mask, labels=ids).loss.backward()
+        found.append([p.grad for p in ours.parameters()])
+        ours.gradient_checkpointing_enable({"use_reentrant": use_reentrant})
+    assert ours.is_gradient_checkpointing
+    for a, b in zip(*found, strict=True):
+        assert torch.equal(a, b)
+
+
 def test_compiled_model():
     _, ours = pair("bert")
     ids, mask = torch.randint(1, 50, (2, 7)), PADDINGS["right"]
