@@ -74,7 +74,7 @@ def expect_same_bits(text: str) -> None:
     assert len({checksum for _, _, *checksums in rows for checksum in checksums}) == 1
     assert "32 calls, different results: 1\n" in ours
     rows = [re.findall(r"\b[0-9a-f]{8}\b", line) for line in theirs.splitlines()]
-    assert rows  # whether they differ is the machine's business
+    assert sum(map(len, rows)) == 24  # whether they differ is the machine's business
 
 
 CHECKS: dict[str, Callable[[str], None]] = {
