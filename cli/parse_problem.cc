@@ -60,8 +60,8 @@ std::string unknown_command(const std::string& name) {
 std::string parse_problem(const CLI::App& program, const CLI::ParseError& error) {
   if (dynamic_cast<const CLI::ExtrasError*>(&error) != nullptr) return unexpected_argument(program);
   const std::string message = error.what();
-  if (dynamic_cast<const CLI::ValidationError*>(&error) != nullptr) return message;  // our own
   std::string problem = message;
+  if (dynamic_cast<const CLI::ValidationError*>(&error) != nullptr) return problem;  // our own
   if (dynamic_cast<const CLI::ArgumentMismatch*>(&error) != nullptr) {
     const bool missing = message.ends_with(" missing");
     problem = name_in(message) + (missing ? ": a value is missing" : ": given more than once");
