@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import torch
 from torch import Tensor
 
@@ -55,6 +57,9 @@ def scaled_dot_product_attention(
     shapes = _Shapes(query, key, value, enable_gqa)
     pairs = ((query, shapes.query), (key, shapes.key), (value, shapes.value))
     q, k, v = (_rank_4(x.float().expand(shape)).transpose(1, 2) for x, shape in pairs)
+    if k.shape[2] != v.shape[2]:  # both divide the query's heads
+        heads = math.lcm(k.shape[2], v.shape[2])
+        k, v = (x.repeat_interleave(heads // x.shape[2], dim=2) for x in (k, v))
     masks = Masks(causal=is_causal)
     if attn_mask is not None:
         check_mask(_NAME, "attn_mask", attn_mask, query.device)
@@ -84,7 +89,7 @@ class _Shapes:
         except RuntimeError:
             shapes = [tuple(x.shape) for x in (query, key, value)]
             raise RuntimeError(expected(_NAME, "key, value", "batch axes that broadcast to query's", shapes)) from None
-        if grouped and (key.shape[-3] != value.shape[-3] or query.shape[-3] % key.shape[-3] != 0):
+        if grouped and any(x.shape[-3] == 0 or query.shape[-3] % x.shape[-3] != 0 for x in (key, value)):
             raise RuntimeError(expected(_NAME, "key, value", f"heads that divide query's {query.shape[-3]}",
                                         f"{key.shape[-3]} and {value.shape[-3]}"))
         self.query, self.key, self.value = (torch.Size((*batch, *x.shape[own:])) for x in (query, key, value))

@@ -71,6 +71,23 @@ def test_broadcast_of_batch_and_heads():
     assert_close(scaled_dot_product_attention(q, k, v), exact)
 
 
+@pytest.mark.parametrize("heads", [(6, 3, 2), (6, 1, 3), (6, 6, 2), (4, 2, 1)])
+def test_groups_of_keys_and_of_values(heads):
+    torch.manual_seed(15)
+    tensors = [torch.randn(2, h, n, d, requires_grad=True)
+               for h, n, d in zip(heads, (T, S, S), (D, D, DV), strict=True)]
+    exact_tensors = [*map(double, tensors)]
+    ours = scaled_dot_product_attention(*tensors, enable_gqa=True)
+    exact = torch.nn.functional.scaled_dot_product_attention(*exact_tensors, enable_gqa=True)
+    assert_close(ours, exact)
+    found, wanted = (torch.autograd.grad(y.square().sum(), leaves)
+                     for y, leaves in ((ours, tensors), (exact, exact_tensors)))
+    for a, b in zip(found, wanted, strict=True):
+        assert_close(a, b)
+    with torch.no_grad():
+        assert same_bits(scaled_dot_product_attention(*tensors, enable_gqa=True), ours)
+
+
 def test_a_mask_and_is_causal_both_hold():
     """torch joins them or refuses, depending on the kernel it picks; here it joins."""
     torch.manual_seed(13)
@@ -150,6 +167,8 @@ MISTAKES = {
     "batch": ((X, X[:1].expand(3, -1, -1, -1), X), {}, r"key, value: expected batch axes"),
     "heads": ((X, X[:, :2], X[:, :2]), {}, r"key, value: expected batch axes"),
     "groups": ((X, X[:, :2], X[:, :2]), {"enable_gqa": True}, r"heads that divide query's 3, got 2 and 2"),
+    "groups_of_values": ((X, X, X[:, :2]), {"enable_gqa": True}, r"heads that divide query's 3, got 3 and 2"),
+    "no_heads": ((X, X[:, :0], X[:, :0]), {"enable_gqa": True}, r"heads that divide query's 3, got 0 and 0"),
     "one_axis": ((X[0, 0, 0],) * 3, {}, r"query: expected axes"),
     "mask_shape": ((X, X, X), {"attn_mask": torch.ones(4, 5)}, r"attn_mask: .* broadcasts to \(2, 3, 5, 5\)"),
     "mask_rank": ((X, X, X), {"attn_mask": torch.ones(1, 2, 3, 5, 5)}, r"attn_mask: expected a shape"),
@@ -164,8 +183,8 @@ def test_mistakes(name):
     tensors, options, message = MISTAKES[name]
     with pytest.raises(RuntimeError, match=message):
         scaled_dot_product_attention(*tensors, **options)
-    # torch computes in float64 and integers, and reads a value that is too short beyond its end.
-    if name not in ("dtype", "integers", "positions"):
+    # torch computes in float64 and integers, and reads values beyond their end that are too short or not there.
+    if name not in ("dtype", "integers", "positions", "no_heads"):
         with pytest.raises(RuntimeError):  # the same kind as torch's own
             torch.nn.functional.scaled_dot_product_attention(*tensors, **options)
 
