@@ -249,8 +249,8 @@ def test_what_is_no_tensor(training):
     layer = headwise.torch.MultiheadAttention(8, 4, batch_first=True).train(training)
     with torch.set_grad_enabled(training):
         for options in ({}, {"need_weights": False}):
-            for tensors, message in (((X.numpy(), X, X), "query"), ((None, None, None), "query"), ((X, None, X), "key")):
-                with pytest.raises(TypeError, match=rf"\[MultiheadAttention\] {message}: expected a torch.Tensor"):
+            for tensors, name in (((X.numpy(), X, X), "query"), ((None,) * 3, "query"), ((X, None, X), "key")):
+                with pytest.raises(TypeError, match=rf"\[MultiheadAttention\] {name}: expected a torch.Tensor"):
                     layer(*tensors, **options)
         for name in ("attn_mask", "key_padding_mask"):
             with pytest.raises(TypeError, match=rf"\[MultiheadAttention\] {name}: expected a torch.Tensor, got list"):
