@@ -18,7 +18,7 @@ from transformers import AttentionInterface, AttentionMaskInterface
 from transformers.masking_utils import sdpa_mask
 
 from headwise.torch import _operators
-from headwise.torch._calls import Masks, check_mask, common_dtype, expected
+from headwise.torch._calls import Masks, check_mask, checked_dropout, checked_scale, common_dtype, expected
 from headwise.torch.functional import attend
 
 _NAME = "headwise attention"
@@ -52,6 +52,7 @@ def attention_forward(
         if options.get(name) is not None:
             raise ValueError(expected(_NAME, name, "None (this implementation has no such option)", "a value"))
     dtype = common_dtype(_NAME, {"query": query, "key": key, "value": value})
+    dropout, scaling = checked_dropout(_NAME, "dropout", dropout), checked_scale(_NAME, "scaling", scaling)
     if is_causal is None:
         is_causal = getattr(module, "is_causal", True)
     masks = Masks(causal=bool(is_causal and attention_mask is None and query.shape[2] > 1))

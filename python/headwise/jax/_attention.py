@@ -14,6 +14,8 @@ import numpy
 
 from headwise.jax._ffi import foreign_call
 
+SymbolicZero = jax.custom_derivatives.SymbolicZero
+
 
 @dataclasses.dataclass(frozen=True)
 class Options:
@@ -95,21 +97,43 @@ def _forward(options: Options, primals: Operands) -> tuple[Results, Any]:
     bias_gradient = () if primals.bias is not None and primals.bias.perturbed else None
     operands = jax.tree.map(lambda primal: primal.value, primals)
     output, log_sum_exp, reference, total, *weights = _call(options, operands)
-    return Results(output, log_sum_exp, *weights), (operands, output, reference, total, bias_gradient)
+    results = Results(output, log_sum_exp, *weights)
+    return results, (operands, results, (reference, total), bias_gradient)
 
 
 def _backward(options: Options, residuals: Any, gradients: Results) -> tuple[Operands]:
-    operands, output, reference, total, bias_gradient = residuals
-    if isinstance(gradients.output, jax.custom_derivatives.SymbolicZero):
-        return (Operands(None, None, None),)
+    operands, results, rows, bias_gradient = residuals
+    made = Operands(None, None, None)
+    if not isinstance(gradients.output, SymbolicZero):
+        made = _gradients(options, operands, results.output, rows, gradients.output, bias_gradient)
+    if gradients.weights is not None and not isinstance(gradients.weights, SymbolicZero):
+        beside = _gradients_of_weights(options, operands, results.weights, rows, gradients.weights,
+                                       bias_gradient)
+        made = Operands(*(a if b is None else b if a is None else a + b for a, b in zip(made, beside)))
+    return (made,)
+
+
+def _gradients(options: Options, operands: Operands, output: Any, rows: tuple[Any, Any], gradient: Any,
+               bias_gradient: Any) -> Operands:
     shapes = [operand.shape for operand in operands[:3]]
     if bias_gradient is not None:
         shapes.append(operands.bias.shape)
     of_query, of_key, of_value, *of_bias = foreign_call("headwise_attention_backward", shapes)(
-        *operands[:3], output, reference, total, gradients.output, *_choices(operands),
-        **_attributes(options, operands),
+        *operands[:3], output, *rows, gradient, *_choices(operands), **_attributes(options, operands)
     )
-    return (Operands(of_query, of_key, of_value, of_bias[0] if of_bias else None),)
+    return Operands(of_query, of_key, of_value, of_bias[0] if of_bias else None)
+
+
+def _gradients_of_weights(options: Options, operands: Operands, weights: Any, rows: tuple[Any, Any],
+                          gradient: Any, bias_gradient: Any) -> Operands:
+    """The weights, before dropout, are the output for values that are the identity matrix."""
+    batch, keys, heads, _ = operands.key.shape
+    identity = jnp.broadcast_to(jnp.eye(keys)[None, :, None, :], (batch, keys, heads, keys))
+    made = _gradients(
+        options, operands._replace(value=identity, dropout_seed=None), jnp.swapaxes(weights, 1, 2), rows,
+        jnp.swapaxes(gradient, 1, 2), bias_gradient,
+    )
+    return made._replace(value=None)
 
 
 _attention.defvjp(_forward, _backward, symbolic_zeros=True)
@@ -156,6 +180,6 @@ def run(options: Options, operands: Operands) -> Results:
     rows = (*batch, heads, queries)
     weights = made.weights
     if weights is not None:
-        weights = jax.lax.stop_gradient(weights).reshape(*rows, weights.shape[-1]).astype(dtype)
+        weights = weights.reshape(*rows, weights.shape[-1]).astype(dtype)
     log_sum_exp = jax.lax.stop_gradient(made.log_sum_exp).reshape(rows).astype(dtype)
     return Results(made.output.reshape(shape).astype(dtype), log_sum_exp, weights)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -25,7 +27,22 @@ def foreign_call(name: str, result_shapes: list[Shape]) -> Callable[..., Sequenc
     """A function of float32 results. Under vmap its operands get axes in front, of extent 1 where they
     are not mapped: the handlers see which lanes share what."""
     results = [jax.ShapeDtypeStruct(shape, jnp.float32) for shape in result_shapes]
-    return jax.ffi.ffi_call(name, results, vmap_method="expand_dims")
+    call = jax.ffi.ffi_call(name, results, vmap_method="expand_dims")
+
+    def run(*operands: Any, **attributes: Any) -> Sequence[jax.Array]:
+        differentiable = jax.custom_jvp(lambda *operands: call(*operands, **attributes))
+        differentiable.defjvp(_refuse_to_differentiate)
+        return differentiable(*operands)
+
+    return run
+
+
+def _refuse_to_differentiate(primals: Any, tangents: Any) -> Any:
+    """The operators have gradients of their own, so that JAX asks a call itself only for what these lack."""
+    raise NotImplementedError(
+        "headwise.jax: expected first derivatives (jax.grad, jax.vjp, jax.jacrev), got a second one "
+        "(grad of grad, jax.hessian), which headwise does not compute"
+    )
 
 
 def check_dtype(function: str, argument: str, array: jax.Array) -> None:
@@ -45,6 +62,10 @@ def set_threads(threads: int | None) -> None:
     >>> headwise.jax.set_threads(1)
     >>> headwise.jax.set_threads(None)
     """
-    if threads == 0:
+    try:
+        count = 0 if threads is None else operator.index(threads)
+    except TypeError:
+        raise TypeError(f"[set_threads] threads: expected 1 … 1024, or None, got {threads!r}") from None
+    if count == 0 and threads is not None:
         raise ValueError("[set_threads] threads: expected 1 … 1024, or None, got 0")
-    _handlers.set_threads(threads or 0)
+    _handlers.set_threads(count)

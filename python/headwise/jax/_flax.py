@@ -83,7 +83,7 @@ def attention_fn(
         bias=bias,
         mask=None if mask is None else jnp.asarray(mask, bool),
         is_causal=is_causal,
-        dropout_rate=dropout_rate,
+        dropout_rate=0.0 if seed is None else dropout_rate,
         dropout_seed=seed,
         same_dropout_in_batch=broadcast_dropout,
         return_weights=module is not None,

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+import math
+import operator
+from typing import Any, Literal, NoReturn
 
 import jax
 import jax.numpy as jnp
@@ -15,7 +17,7 @@ from headwise.jax._ffi import check_dtype
 Window = int | tuple[int, int] | None
 
 
-def _fail(function: str, argument: str, expected: str, got: object) -> None:
+def _fail(function: str, argument: str, expected: str, got: object) -> NoReturn:
     raise ValueError(f"[{function}] {argument}: expected {expected}, got {got}")
 
 
@@ -47,6 +49,13 @@ def _check_scores(function: str, name: str, array: jax.Array, query: jax.Array,
         _fail(function, name, f"a shape that broadcasts to {scores}", array.shape)
 
 
+def _as_many_axes(scores: ArrayLike | None, query: ArrayLike) -> Any:
+    """Without the batch axis of a mask or a bias, of extent 1, if the query has none: jax.nn accepts both."""
+    if scores is None or not (jnp.ndim(scores) == 4 > jnp.ndim(query)) or jnp.shape(scores)[0] != 1:
+        return scores
+    return jnp.squeeze(jnp.asarray(scores), 0)
+
+
 def _lengths(function: str, name: str, lengths: ArrayLike | None, key: ArrayLike) -> Any:
     if lengths is None:
         return None
@@ -61,18 +70,35 @@ def _lengths(function: str, name: str, lengths: ArrayLike | None, key: ArrayLike
 
 def _window(function: str, name: str, size: Window, is_causal: bool) -> tuple[Any, Any]:
     """Keys to the left and to the right of each query's position; None: all."""
-    left, right = size if isinstance(size, (tuple, list)) else (size, size)
-    for count in (left, right):
-        if count is not None and count < 0:
-            _fail(function, name, "counts ≥ 0", size)
+    sides = size if isinstance(size, (tuple, list)) else (size, size)
+    try:
+        left, right = (None if count is None else operator.index(count) for count in sides)
+    except (TypeError, ValueError):
+        _fail(function, name, "counts ≥ 0: a whole number, two of them, or None", repr(size))
+    if min(left or 0, right or 0) < 0:
+        _fail(function, name, "counts ≥ 0", size)
     return left, 0 if is_causal else right
 
 
-def _scaled(query: jax.Array, scale: Any) -> tuple[jax.Array, float | None]:
+def _number(function: str, name: str, given: Any, least: float = -math.inf) -> float | None:
+    """A finite number that is known while tracing, and larger than `least`."""
+    if given is None:
+        return None
+    wanted = "a finite number" if least == -math.inf else f"a finite number > {least:g}"
+    try:
+        number = float(given)
+    except (TypeError, ValueError):
+        _fail(function, name, wanted, repr(given))
+    if not (math.isfinite(number) and number > least):
+        _fail(function, name, wanted, given)
+    return number
+
+
+def _scaled(function: str, query: jax.Array, scale: Any) -> tuple[jax.Array, float | None]:
     """A scale that is not known yet goes into the query, where it can be differentiated as well."""
     if isinstance(scale, jax.core.Tracer):
         return (query * scale).astype(query.dtype), 1.0
-    return query, None if scale is None else float(scale)
+    return query, _number(function, "scale", scale)
 
 
 def _seed(function: str, seed: Any) -> jax.Array:
@@ -102,7 +128,7 @@ def _attend(function: str, query: ArrayLike, key: ArrayLike, value: ArrayLike, *
         if mask.dtype != jnp.bool_:
             _fail(function, "mask", "bool, true to attend (numbers to add are a bias)", mask.dtype)
         _check_scores(function, "mask", mask, query, key)
-    query, scale = _scaled(query, scale)
+    query, scale = _scaled(function, query, scale)
     return run(Options(scale=scale, **options),
                Operands(query, key, value, bias, mask, *lengths, dropout_seed))
 
@@ -132,11 +158,11 @@ def attention(
     (batch…, N, T, S). window: keys to the left and to the right of each query, or one number for both;
     positions are counted from the first query and the first key. Lengths: (batch…).
 
-    dropout_seed: a number of 64 bits, two uint32 (its high half first), or a key of jax.random; without
-    one nothing is dropped. same_dropout_in_batch: every sequence drops the same.
+    dropout_seed: a number of 64 bits, two uint32 (its high half first), or a key of jax.random,
+    needed if dropout_rate is not 0. same_dropout_in_batch: every sequence drops the same.
 
-    return_weights: (output, weights), the weights (batch…, N, T, S) before dropout and constants to
-    differentiation. Gradients: of query, key, value and bias.
+    return_weights: (output, weights), the weights (batch…, N, T, S) before dropout. Gradients: of
+    query, key, value and bias, through the output and the weights.
 
     >>> import headwise.jax
     >>> import jax.numpy as jnp
@@ -149,6 +175,8 @@ def attention(
         _fail(function, "dropout_rate", "at least 0 and less than 1", dropout_rate)
     if dropout_rate == 0.0:
         dropout_seed = None
+    elif dropout_seed is None:
+        _fail(function, "dropout_seed", f"a seed, since dropout_rate is {dropout_rate}", None)
     left, right = _window(function, "window", window, is_causal)
     made = _attend(
         function, query, key, value, bias=bias, mask=mask, scale=scale,
@@ -157,7 +185,7 @@ def attention(
         dropout_seed=None if dropout_seed is None else _seed(function, dropout_seed),
         dropout=0.0 if dropout_seed is None else float(dropout_rate),
         same_dropout_in_batch=same_dropout_in_batch,
-        softcap=softcap, left=left, right=right, weights=return_weights,
+        softcap=_number(function, "softcap", softcap, 0.0), left=left, right=right, weights=return_weights,
     )
     return (made.output, made.weights) if return_weights else made.output
 
@@ -206,7 +234,8 @@ def dot_product_attention(
                   jnp.shape(array))
     left, right = _window(function, "local_window_size", local_window_size, is_causal)
     made = _attend(
-        function, query, key, value, bias=bias, mask=mask, scale=scale,
+        function, query, key, value, bias=_as_many_axes(bias, query), mask=_as_many_axes(mask, query),
+        scale=scale,
         lengths=(_lengths(function, "query_seq_lengths", query_seq_lengths, key),
                  _lengths(function, "key_value_seq_lengths", key_value_seq_lengths, key)),
         left=left, right=right,

@@ -12,16 +12,18 @@ from jax.typing import ArrayLike
 from headwise.jax._ffi import check_dtype, foreign_call
 
 
-@jax.custom_vjp
-def _linear(rows: Any, kernel: Any, bias: Any) -> Any:
+def _call(rows: Any, kernel: Any, bias: Any) -> Any:
     operands = (rows, kernel) if bias is None else (rows, kernel, bias)
     shape = (rows.shape[0], kernel.shape[1])
     return foreign_call("headwise_linear", [shape])(*operands)[0]
 
 
+_linear = jax.custom_vjp(_call)
+
+
 def _forward(rows: Any, kernel: Any, bias: Any) -> tuple[Any, Any]:
     # A residual's structure is static: () says that there is a bias, whose numbers are not needed.
-    return _linear(rows, kernel, bias), (rows, kernel, None if bias is None else ())
+    return _call(rows, kernel, bias), (rows, kernel, None if bias is None else ())
 
 
 def _backward(residuals: Any, gradient: Any) -> tuple[Any, Any, Any]:

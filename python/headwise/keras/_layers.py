@@ -50,6 +50,7 @@ class _Attention:
         if self._left_to_keras(return_attention_scores):
             return super().call(query, value, key, *masks, return_attention_scores, training, use_causal_mask)
         key = value if key is None else key
+        self._check_shapes(query, value, key)
         mask = _masks.join(self._take_query_mask(query_mask, (query, value, key)), *masks[1:])
         gate = self._gate_dense(query) if self._gated else None
         projected = self._query_dense(query), self._key_dense(key), self._value_dense(value)
@@ -57,6 +58,15 @@ class _Attention:
         heads, scores = self._attend(projected, mask, training, options)
         output = self._output_dense(heads if gate is None else _gated(heads, gate))
         return (output, scores) if return_attention_scores else output
+
+    def _trackable_children(self, save_type: str = "checkpoint", **kwargs: Any) -> Any:
+        """TensorFlow asks for them when it saves; nothing else does."""
+        if save_type == "savedmodel":
+            raise ValueError(
+                f"The layer {self.name!r} calls Python, which a SavedModel cannot hold. "
+                "Call headwise.keras.swap_back(model) before model.export."
+            )
+        return super()._trackable_children(save_type, **kwargs)
 
     def _left_to_keras(self, scores: bool) -> bool:
         """Whether Keras's call() is to run, which comes back to _compute_attention()."""
@@ -81,11 +91,29 @@ class _Attention:
         shape = axes.scores_shape(query, key)
         if mask is not None:
             mask = axes.fold_mask(_masks.expand(mask, shape, len(axes.attended)), shape)
-        dropping = bool(training) and options.dropout > 0
-        seed = self._dropout_layer.seed_generator.next() if dropping else None
+        seed = self._draw_seed(training, options.dropout)
         folded = axes.fold(query), axes.fold(key), axes.fold(value)
         heads, scores = _ops.attention(folded, mask, seed, options, self.compute_dtype)
         return axes.unfold(heads, query), None if scores is None else ops.reshape(scores, shape)
+
+    def _draw_seed(self, training: Any, dropout: float) -> Any:
+        if dropout == 0 or not training:  # in this order: in a rematerialised call on JAX training is traced
+            return None
+        if dropout >= 1:
+            raise ValueError(f"`dropout` must be less than 1 in training. Received: dropout={dropout}")
+        return self._dropout_layer.seed_generator.next()
+
+    def _check_shapes(self, query: Any, value: Any, key: Any) -> None:
+        """That the inputs agree in all axes but the attended ones and the features, as far as they are known."""
+        shapes = {name: tuple(x.shape) for name, x in (("query", query), ("value", value), ("key", key))}
+        received = ", ".join(f"{name}.shape={shape}" for name, shape in shapes.items())
+        if len({len(shape) for shape in shapes.values()}) > 1:
+            raise ValueError(f"`query`, `value` and `key` must have as many axes as each other. Received: {received}")
+        for axis in range(len(query.shape) - 1):
+            names = ("value", "key") if axis in self._axes else ("query", "value", "key")
+            if len({shapes[name][axis] for name in names} - {None}) > 1:
+                listed = " and ".join(f"`{name}`" for name in names)
+                raise ValueError(f"{listed} must be equal along axis {axis}. Received: {received}")
 
     def _options(self, scores: bool, causal: bool, window: int | None = None) -> _ops.AttentionOptions:
         return _ops.AttentionOptions(self._scale, bool(causal), window, self._dropout_layer.rate, bool(scores))

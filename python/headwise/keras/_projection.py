@@ -28,6 +28,7 @@ def take_over(dense: EinsumDense) -> None:
     (1, 5, 2, 3)
     """
     dense.call = functools.partial(_project, dense)
+    dense.rematerialized_call = functools.partial(_rematerialized, dense)
     dense.supports_masking = True  # the attention layer looks after masks; no warning that one is lost here
 
 
@@ -40,8 +41,14 @@ def give_back(dense: EinsumDense) -> None:
     >>> "call" in vars(dense)
     False
     """
-    del dense.call
+    del dense.call, dense.rematerialized_call
     dense.supports_masking = False
+
+
+def _rematerialized(dense: EinsumDense, call: Any, *args: Any, **kwargs: Any) -> Any:
+    # jax.checkpoint keeps what it traced for as long as the function lives, weights of that time included: it must
+    # get a new one each time, as a method is.
+    return EinsumDense.rematerialized_call(dense, functools.partial(call), *args, **kwargs)
 
 
 def _project(dense: EinsumDense, inputs: Any, training: bool | None = None) -> Any:

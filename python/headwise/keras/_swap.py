@@ -45,6 +45,8 @@ def swap_back(model: Any) -> Any:
 
 
 def _exchange(model: Any, classes: dict[type, type]) -> Any:
+    if not isinstance(model, keras.Layer):
+        raise TypeError(f"`model` must be a Keras model or layer. Received: {model!r} of type {type(model).__name__}")
     layers = [layer for layer in model._flatten_layers() if type(layer) in classes]
     for layer in layers:
         if not layer.built:

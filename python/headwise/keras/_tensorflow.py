@@ -21,6 +21,7 @@ _ALIGNMENT = 64  # bytes
 
 
 def linear(x: Any, kernel: Any, bias: Any) -> Any:
+    x = tf.convert_to_tensor(x)  # it may be a tf.Variable, which Keras takes for a tensor
     return _linear(x, kernel) if bias is None else _linear_with_bias(x, kernel, bias)
 
 
@@ -52,6 +53,7 @@ def sigmoid(x: Any) -> Any:
 
 
 def attention(q: Any, k: Any, v: Any, keep: Any, seed: Any, options: Any) -> tuple[Any, Any]:
+    q, k, v = (tf.convert_to_tensor(x) for x in (q, k, v))
     # A graph's nodes have no optional inputs: those that are there travel in a tuple behind q, k and v.
     extra = tuple(x for x in (keep, seed) if x is not None)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import math
 import operator
 import threading
 from collections.abc import Sequence
@@ -12,7 +13,7 @@ from typing import Any
 import torch
 from torch import Tensor, get_num_threads, is_grad_enabled
 from torch._C import _get_tracing_state, _len_torch_dispatch_stack
-from torch._C._functorch import peek_interpreter_stack
+from torch._C._functorch import TransformType, get_interpreter_stack, peek_interpreter_stack
 from torch.autograd import forward_ad
 from torch.compiler import is_compiling
 
@@ -100,9 +101,14 @@ class Masks:
 NO_MASKS = Masks()
 
 
-def refuse_forward_mode(tensors: Sequence[Tensor | None]) -> None:
-    """NotImplementedError for tangents, which operators of torch.library would silently drop."""
-    if is_compiling() or forward_ad._current_level < 0:
+def refuse_transforms(tensors: Sequence[Tensor | None]) -> None:
+    """NotImplementedError for tangents, which operators of torch.library would silently drop, and for
+    torch.func's gradients, of which torch would speak in words of its own inside."""
+    if is_compiling():
+        return
+    if any(level.key() == TransformType.Grad for level in get_interpreter_stack() or ()):
+        raise NotImplementedError("headwise.torch has no derivatives by torch.func; use torch.autograd.grad")
+    if forward_ad._current_level < 0:
         return
     for tensor in tensors:
         if tensor is not None and forward_ad.unpack_dual(tensor).tangent is not None:
@@ -162,8 +168,28 @@ def check_mask(
     check_device(function, name, mask, device)
 
 
-def check_dropout(function: str, name: str, probability: float, mistake: type[Exception]) -> None:
-    if not isinstance(probability, (int, float)):
-        raise TypeError(expected(function, name, "a number", type(probability).__name__))
+def _number(function: str, name: str, value: Any) -> float:
+    """What torch takes for a number: numpy's and tensors without axes or gradient, too. Else TypeError."""
+    if isinstance(value, (int, float, torch.SymFloat)):
+        return value
+    if not hasattr(value, "__float__") or getattr(value, "requires_grad", False):
+        raise TypeError(expected(function, name, "a number", type(value).__name__))
+    return float(value)
+
+
+def checked_dropout(function: str, name: str, value: Any, mistake: type[Exception] = RuntimeError) -> float:
+    """The probability; mistake for a number that is none to drop with."""
+    probability = _number(function, name, value)
     if not 0 <= probability < 1:
         raise mistake(expected(function, name, "a number in [0, 1)", probability))
+    return probability
+
+
+def checked_scale(function: str, name: str, value: Any) -> float | None:
+    """The factor, or None; RuntimeError for one that is not finite."""
+    if value is None:
+        return None
+    scale = _number(function, name, value)
+    if not -math.inf < scale < math.inf:
+        raise RuntimeError(expected(function, name, "a finite number", scale))
+    return scale

@@ -176,6 +176,14 @@ def _through_weights(query, key, gradient, request, keep, bias, numbers, wants_b
 attention.register_autograd(_differentiate_attention, setup_context=_keep_attention)
 
 
+def _refuse_second(ctx, *gradients):
+    raise NotImplementedError("headwise.torch has no second derivatives")
+
+
+for _backward in (linear_backward, attention_backward):
+    _backward.register_autograd(_refuse_second)
+
+
 def _one_by_one(operator: Callable[..., Any]) -> Callable[..., Any]:
     """vmap as a loop: each turn already uses all threads."""
 

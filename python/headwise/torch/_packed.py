@@ -125,3 +125,7 @@ class Packs:
     def train(self, mode: bool = True):
         self.forget_packed()
         return super().train(mode)
+
+    def __prepare_scriptable__(self):
+        raise NotImplementedError(f"headwise.torch.{type(self).__name__} has no torch.jit.script; use torch.compile, "
+                                  "torch.export or torch.jit.trace, or headwise.torch.swap_back first")

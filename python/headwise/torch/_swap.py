@@ -6,10 +6,16 @@ from typing import TypeVar
 
 from torch import nn
 
+from headwise.torch._calls import expected
 from headwise.torch.linear import Linear
 from headwise.torch.multihead_attention import MultiheadAttention
 
 Model = TypeVar("Model", bound=nn.Module)
+
+
+def _check_model(function: str, model: object) -> None:
+    if not isinstance(model, nn.Module):
+        raise TypeError(expected(function, "model", "a torch.nn.Module", type(model).__name__))
 
 
 def swap(model: Model, *, linear: bool = False) -> Model:
@@ -23,6 +29,7 @@ def swap(model: Model, *, linear: bool = False) -> Model:
     >>> type(model.self_attn)
     <class 'headwise.torch.multihead_attention.MultiheadAttention'>
     """
+    _check_model("swap", model)
     for module in model.modules():
         if type(module) is nn.MultiheadAttention:
             module.__class__ = MultiheadAttention
@@ -40,6 +47,7 @@ def swap_back(model: Model) -> Model:
     >>> type(headwise.torch.swap_back(model).self_attn)
     <class 'torch.nn.modules.activation.MultiheadAttention'>
     """
+    _check_model("swap_back", model)
     for module in model.modules():
         if type(module) is MultiheadAttention:
             module.forget_packed()

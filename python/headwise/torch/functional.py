@@ -2,11 +2,23 @@
 
 from __future__ import annotations
 
+import math
+
 import torch
 from torch import Tensor
 
 from headwise.torch import _operators
-from headwise.torch._calls import Masks, check_mask, common_dtype, expected, is_plain, is_traced, refuse_forward_mode
+from headwise.torch._calls import (
+    Masks,
+    check_mask,
+    checked_dropout,
+    checked_scale,
+    common_dtype,
+    expected,
+    is_plain,
+    is_traced,
+    refuse_transforms,
+)
 
 _NAME = "scaled_dot_product_attention"
 
@@ -20,7 +32,7 @@ def attend(
     seed = torch.randint(2**62, (), device=query.device) if dropout > 0 else None
     direct = not is_traced() and all(map(is_plain, (query, key, value))) and masks.is_plain()
     if not direct:
-        refuse_forward_mode((query, key, value, *masks.bias))
+        refuse_transforms((query, key, value, *masks.bias))
         output, _, _, matrix = torch.ops.headwise.attention(
             query, key, value, masks.keep, masks.bias, seed, dropout, masks.causal, scale, softcap, tail, weights)
     else:
@@ -31,7 +43,7 @@ def attend(
 
 def project(input: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
     """input (…,in) · weight (out,in)ᵀ + bias (out), in float32."""
-    refuse_forward_mode((input, weight, bias))
+    refuse_transforms((input, weight, bias))
     bias = None if bias is None else bias.float()
     return torch.ops.headwise.linear(input.float(), weight.float(), bias)
 
@@ -55,13 +67,15 @@ def scaled_dot_product_attention(
     shapes = _Shapes(query, key, value, enable_gqa)
     pairs = ((query, shapes.query), (key, shapes.key), (value, shapes.value))
     q, k, v = (_rank_4(x.float().expand(shape)).transpose(1, 2) for x, shape in pairs)
+    if k.shape[2] != v.shape[2]:  # both divide the query's heads
+        heads = math.lcm(k.shape[2], v.shape[2])
+        k, v = (x.repeat_interleave(heads // x.shape[2], dim=2) for x in (k, v))
     masks = Masks(causal=is_causal)
     if attn_mask is not None:
         check_mask(_NAME, "attn_mask", attn_mask, query.device)
         masks.add(shapes.rank_4(attn_mask), keeps=True)
-    if not 0 <= dropout_p < 1:
-        raise RuntimeError(expected(_NAME, "dropout_p", "a number in [0, 1)", dropout_p))
-    output, _ = attend(q, k, v, masks, dropout=dropout_p, scale=scale)
+    output, _ = attend(q, k, v, masks, dropout=checked_dropout(_NAME, "dropout_p", dropout_p),
+                       scale=checked_scale(_NAME, "scale", scale))
     return output.transpose(1, 2).reshape(*shapes.query[:-1], value.shape[-1]).to(dtype)
 
 
@@ -84,7 +98,7 @@ class _Shapes:
         except RuntimeError:
             shapes = [tuple(x.shape) for x in (query, key, value)]
             raise RuntimeError(expected(_NAME, "key, value", "batch axes that broadcast to query's", shapes)) from None
-        if grouped and (key.shape[-3] != value.shape[-3] or query.shape[-3] % key.shape[-3] != 0):
+        if grouped and any(x.shape[-3] == 0 or query.shape[-3] % x.shape[-3] != 0 for x in (key, value)):
             raise RuntimeError(expected(_NAME, "key, value", f"heads that divide query's {query.shape[-3]}",
                                         f"{key.shape[-3]} and {value.shape[-3]}"))
         self.query, self.key, self.value = (torch.Size((*batch, *x.shape[own:])) for x in (query, key, value))

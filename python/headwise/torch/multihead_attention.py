@@ -12,6 +12,7 @@ from headwise.torch._calls import (
     Masks,
     check_mask,
     check_tensor,
+    checked_dropout,
     common_dtype,
     context,
     expected,
@@ -112,9 +113,9 @@ class MultiheadAttention(Packs, nn.MultiheadAttention):
             if layer is not None:
                 try:
                     return _run(layer, inputs, masks, request)
-                except headwise.ArgumentError:
+                except headwise.ArgumentError as mistake:
                     inputs.check(self)  # raises what torch would
-                    raise
+                    raise RuntimeError(str(mistake)) from None
         inputs.check(self)
         dtype = common_dtype(_NAME, {"query": inputs.query, "key": inputs.key, "value": inputs.value,
                                      **self._named_tensors()})
@@ -152,8 +153,8 @@ class MultiheadAttention(Packs, nn.MultiheadAttention):
             k, v = (nn.functional.pad(x, (0, 0, 0, 1)) for x in (k, v))
             tail += 1
         q, k, v = (x.unflatten(2, (self.num_heads, self.head_dim)) for x in (q, k, v))
-        heads, weights = attend(q, k, v, masks, dropout=self.dropout if self.training else 0.0, tail=tail,
-                                weights=request)
+        dropout = checked_dropout(_NAME, "dropout", self.dropout, mistake=ValueError) if self.training else 0.0
+        heads, weights = attend(q, k, v, masks, dropout=dropout, tail=tail, weights=request)
         return project(inputs.as_given(heads.flatten(2)), self.out_proj.weight, self.out_proj.bias), weights
 
     def _projected(self, inputs: _Inputs) -> tuple[Tensor, Tensor, Tensor]:

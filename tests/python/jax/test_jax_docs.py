@@ -34,4 +34,6 @@ def test_programs_of_the_page(capsys):
     text = (ROOT / "docs/jax.md").read_text()
     for program in re.findall(r"```python\n(.*?)```", text, re.DOTALL):
         exec(compile(program, "docs/jax.md", "exec"), names)
-    assert capsys.readouterr().out.split("\n")[:3] == ["(2, 16, 8, 64)", "True", "(2, 16, 32)"]
+    *shown, theirs, ours = capsys.readouterr().out.split()
+    assert " ".join(shown) == "(2, 16, 8, 64) True (2, 16, 32)"
+    assert ours == "True" and theirs in ("True", "False")  # Flax is free to do as well

@@ -228,6 +228,23 @@ def test_weights_that_flax_shows(normal):
     assert_close(made[0], made[1])
 
 
+def test_losses_on_the_weights_have_gradients(normal):
+    given, mask = arguments(normal, "masked")
+    layers = hj.linen.MultiHeadDotProductAttention(HEADS), flax.linen.MultiHeadDotProductAttention(HEADS)
+    variables = layers[1].init(jax.random.key(0), *given)
+
+    def slopes(layer):
+        def loss(variables):
+            _, sown = layer.apply(variables, *given, mask=mask, sow_weights=True, mutable=["intermediates"])
+            return (sown["intermediates"]["attention_weights"][0] ** 2).sum()
+
+        return jax.jit(jax.grad(loss))(variables)
+
+    ours, theirs = slopes(layers[0]), slopes(layers[1])
+    assert np.abs(ours["params"]["query"]["kernel"]).max() > 0.01
+    assert_close(ours, theirs)
+
+
 def test_dropout_is_seeded_by_flaxs_keys(normal):
     query, key, value = (normal(B, length, HEADS, 8) for length in (64, 64, 64))
     rng = jax.random.key(7)

@@ -13,6 +13,7 @@ from jax_cases import assert_close, assert_same_bits
 
 import headwise
 import headwise.jax as hj
+from headwise.jax._attention import Operands, Options, run
 
 B, T, S, N, K, H = 2, 5, 7, 4, 2, 8
 SCORES = (B, N, T, S)
@@ -92,10 +93,12 @@ def test_every_option_as_jax_has_it(normal):
 
 def test_without_a_batch_axis(normal):
     query, key, value = normal(T, N, H), normal(S, K, H), normal(S, K, H)
-    mask = np.tri(T, S, dtype=bool)[None]
-    ours = hj.dot_product_attention(query, key, value, mask=mask, return_residual=True)
-    theirs = jax.nn.dot_product_attention(query, key, value, mask=mask[None], return_residual=True)
-    assert_close(ours, theirs)
+    mask, bias = np.tri(T, S, dtype=bool), normal(1, N, T, S)
+    for given in ({"mask": mask[None, None], "bias": bias}, {"mask": mask[None], "bias": bias[0]}):
+        ours = hj.dot_product_attention(query, key, value, **given, return_residual=True)
+        assert_close(ours, jax.nn.dot_product_attention(query, key, value, **given, return_residual=True))
+    with pytest.raises(ValueError, match=r"bias: expected a shape that broadcasts to \(4, 5, 7\)"):
+        hj.dot_product_attention(query, key, value, np.ones((B, N, T, S), np.float32))
     lengths = jnp.asarray([4], jnp.int32)
     assert_close(
         hj.dot_product_attention(query, key, value, key_value_seq_lengths=lengths),
@@ -202,7 +205,12 @@ BAD = [
     (ValueError, r"key_value_seq_lengths: expected shape \(2,\)",
      {"key_value_seq_lengths": jnp.ones(3, jnp.int32)}),
     (ValueError, "query_seq_lengths: expected integers", {"query_seq_lengths": jnp.ones(B)}),
-    (ValueError, "local_window_size: expected counts ≥ 0", {"local_window_size": (-1, 2)}),
+    (ValueError, r"local_window_size: expected counts ≥ 0, got \(-1, 2\)", {"local_window_size": (-1, 2)}),
+    (ValueError, "local_window_size: expected counts ≥ 0: a whole number, two of them, or None, got 1.5",
+     {"local_window_size": 1.5}),
+    (ValueError, "local_window_size: expected counts ≥ 0: .* got \\(1, 2, 3\\)", {"local_window_size": (1, 2, 3)}),
+    (ValueError, "scale: expected a finite number, got nan", {"scale": np.nan}),
+    (ValueError, "scale: expected a finite number, got 'a'", {"scale": "a"}),
 ]
 
 
@@ -210,9 +218,9 @@ BAD = [
 @pytest.mark.parametrize("transform", [lambda f: f, jax.jit], ids=["eager", "jit"])
 def test_wrong_arguments_are_named_while_tracing(transform, error, message, wrong):
     arguments = {"query": X, "key": X, "value": X, **wrong}
-    window = {"local_window_size": arguments.pop("local_window_size", None)}
+    static = {name: arguments.pop(name, None) for name in ("local_window_size", "scale")}
     with pytest.raises(error, match=r"\[dot_product_attention\] " + message):
-        transform(lambda arguments: hj.dot_product_attention(**arguments, **window))(arguments)
+        transform(lambda arguments: hj.dot_product_attention(**arguments, **static))(arguments)
 
 
 def test_float64_is_refused_with_the_way_out(normal):
@@ -227,6 +235,7 @@ def test_float64_is_refused_with_the_way_out(normal):
 
 
 def test_what_a_handler_throws_is_an_error_of_xla():
+    unchecked = Options(scale=np.inf)
     with pytest.raises(jax.errors.JaxRuntimeError, match="scale: expected a finite number"):
-        jax.block_until_ready(hj.dot_product_attention(X, X, X, scale=np.inf))
+        jax.block_until_ready(run(unchecked, Operands(X, X, X)))
     assert hj.dot_product_attention(X, X, X).shape == X.shape  # and the next call works

@@ -11,7 +11,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from jax_cases import assert_close, assert_same_bits, formula_gradients
+from jax_cases import assert_close, assert_same_bits, formula, formula_gradients
 
 import headwise
 import headwise.jax as hj
@@ -78,6 +78,50 @@ def test_a_bias_that_is_not_differentiated_costs_nothing(normal):
     assert results((0, 1)) == 4
 
 
+@pytest.mark.parametrize("also_output", [False, True], ids=["weights", "weights and output"])
+def test_gradients_through_the_weights(normal, also_output):
+    """With a bias, softcap, a mask, an empty row and grouped heads; dropout is not in the weights."""
+    query, key, value = inputs(normal)
+    bias, of_weights, of_output = normal(1, N, T, S), normal(B, N, T, S), also_output * normal(B, T, N, V)
+    options = {"mask": KEEP, "softcap": 1.5}
+
+    def ours(query, key, value, bias):
+        output, weights = hj.attention(query, key, value, bias=bias, **options, return_weights=True)
+        total = (weights * of_weights).sum()
+        return total + (output * of_output).sum() if also_output else total
+
+    def plain(query, key, value, bias):
+        identity = jnp.broadcast_to(jnp.eye(S)[None, :, None], (B, S, K, S))
+        known = {"keep": KEEP, "softcap": 1.5}
+        weights = formula(query, key, identity, bias, **known).transpose(0, 2, 1, 3)
+        return (weights * of_weights).sum() + (formula(query, key, value, bias, **known) * of_output).sum()
+
+    made = jax.jit(jax.grad(ours, (0, 1, 2, 3)))(query, key, value, bias)
+    with jax.enable_x64(True):
+        double = [jnp.asarray(array, jnp.float64) for array in (query, key, value, bias)]
+        expected = jax.jit(jax.grad(plain, (0, 1, 2, 3)))(*double)
+    assert_close(made, expected)
+
+
+def test_dropout_is_not_in_the_weights_gradients(normal):
+    arrays, weighted_by = inputs(normal), normal(B, N, T, S)
+
+    def slopes(**dropout):
+        return jax.grad(lambda query: (hj.attention(query, *arrays[1:], return_weights=True, **dropout)[1]
+                                       * weighted_by).sum())(arrays[0])
+
+    assert_same_bits(slopes(dropout_rate=0.5, dropout_seed=1), slopes())
+
+
+def test_second_derivatives_are_refused_in_our_words(normal):
+    x, kernel = normal(T, N, H), normal(H, H)
+    functions = (lambda x: (hj.attention(x, x, x) ** 2).sum(), lambda x: (hj.linear(x, kernel) ** 2).sum())
+    for function in functions:
+        for second in (jax.grad(lambda x, f=function: jax.grad(f)(x).sum()), jax.hessian(function)):
+            with pytest.raises(NotImplementedError, match="headwise.jax: expected first derivatives"):
+                second(x)
+
+
 def test_gradients_of_linear(normal):
     x, kernel, bias, weighted_by = normal(3, 4, 8), normal(8, 5), normal(5), normal(3, 4, 5)
 
@@ -95,6 +139,11 @@ def test_gradients_of_linear(normal):
         assert_close(made, expected)
         exact = headwise.linear_backward(x, kernel, weighted_by)
         assert_same_bits(made, (exact.input, exact.kernel, exact.bias)[: len(arrays)])
+
+
+def test_softcap_is_checked_while_tracing(normal):
+    with pytest.raises(ValueError, match=r"\[attention\] softcap: expected a finite number > 0, got -1"):
+        jax.jit(lambda *given: hj.attention(*given, softcap=-1))(*inputs(normal))
 
 
 def test_linear_refuses_what_does_not_fit(normal):
@@ -190,6 +239,8 @@ def test_dropout_is_the_librarys_own(normal):
     assert_same_bits(*made)
     with pytest.raises(ValueError, match="dropout_seed: expected a number, a key of jax.random, or 2"):
         hj.attention(*arrays, dropout_rate=0.3, dropout_seed=jnp.ones(3))
+    with pytest.raises(ValueError, match="dropout_seed: expected a seed, since dropout_rate is 0.3, got None"):
+        hj.attention(*arrays, dropout_rate=0.3)
     with pytest.raises(ValueError, match="dropout_rate: expected at least 0 and less than 1, got 1"):
         hj.attention(*arrays, dropout_rate=1.0, dropout_seed=seed)
 
@@ -297,6 +348,8 @@ def test_the_number_of_threads_must_be_one_that_can_be():
     for threads in (0, -1, 4096):
         with pytest.raises(ValueError, match="threads"):
             hj.set_threads(threads)
+    with pytest.raises(TypeError, match=r"\[set_threads\] threads: expected 1 … 1024, or None, got 1.5"):
+        hj.set_threads(1.5)
 
 
 def test_processes_that_were_forked_or_spawned():

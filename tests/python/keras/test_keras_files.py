@@ -10,7 +10,7 @@ import keras
 import numpy as np
 import pytest
 from formulas import assert_close, same_bits
-from keras_support import numpy_of, random_weights
+from keras_support import BACKEND, numpy_of, random_weights
 
 SEED = {"seed": 4, "dropout": 0.1}
 
@@ -88,6 +88,24 @@ def test_swapped_layers_are_the_same_objects_and_bits():
 def test_swap_refuses_what_is_not_built():
     with pytest.raises(ValueError, match="not built"):
         headwise.keras.swap(keras.Sequential([keras.layers.MultiHeadAttention(2, 4)]))
+
+
+@pytest.mark.parametrize("wrong", [3, headwise.keras.MultiHeadAttention])
+def test_swap_refuses_what_is_no_layer(wrong):
+    for exchange in (headwise.keras.swap, headwise.keras.swap_back):
+        with pytest.raises(TypeError, match="`model` must be a Keras model or layer. Received: "):
+            exchange(wrong)
+
+
+@pytest.mark.skipif(BACKEND == "torch", reason="a SavedModel of torch is made by other packages")
+def test_a_saved_model_is_refused_until_swapped_back(tmp_path):
+    x = keras.Input((6, 8))
+    model = keras.Model(x, headwise.keras.MultiHeadAttention(2, 4, name="mine")(x, x))
+    ours = "'mine' calls Python.* Call headwise.keras.swap_back"
+    with pytest.raises(ValueError, match=ours if BACKEND == "tensorflow" else "headwise_linear"):
+        model.export(tmp_path / "ours", verbose=False)
+    assert not (tmp_path / "ours" / "saved_model.pb").exists()
+    headwise.keras.swap_back(model).export(tmp_path / "theirs", verbose=False)
 
 
 def test_our_files_load_where_headwise_is_not_imported(tmp_path):

@@ -77,6 +77,43 @@ def test_wrong_features_are_a_value_error():
         ours(X[:, :, :5], X)
 
 
+@pytest.mark.parametrize("kind", SETTINGS)
+def test_inputs_that_do_not_fit_each_other_are_named_as_they_were_given(kind):
+    _, ours = layers_of(kind)
+    three = np.ones((3, 5, 8), "float32")
+    with pytest.raises(ValueError, match=r"along axis 0. Received: query.shape=\(2, 5, 8\), value.shape=\(3, 5, 8\)"):
+        ours(X, three)
+    with pytest.raises(ValueError, match=r"`value` and `key` must be equal along axis 1. Received: .* key.shape=\(2, 4"):
+        ours(X, X, X[:, :4])
+    with pytest.raises(ValueError, match=r"as many axes as each other. Received: .* value.shape=\(2, 1, 5, 8\)"):
+        ours(X, X[:, None])
+
+
+@pytest.mark.skipif(BACKEND != "tensorflow", reason="tf.Variable is TensorFlow's alone")
+@pytest.mark.parametrize("kind", SETTINGS)
+def test_a_tf_variable_is_an_input(kind):
+    import tensorflow as tf
+
+    _, ours = layers_of(kind)
+    variable, tensor = tf.Variable(X), tf.constant(X)
+    gradients = []
+    for x in (variable, tensor):
+        with tf.GradientTape() as tape:
+            tape.watch(x)
+            output = ours(x, x)
+        gradients.append(numpy_of(tf.convert_to_tensor(tape.gradient(output, x))))
+        assert same_bits(numpy_of(output), numpy_of(ours(X, X)))
+        assert same_bits(numpy_of(tf.function(ours)(x, x)), numpy_of(output))
+    assert same_bits(*gradients)
+
+
+def test_a_dropout_of_everything_is_refused_in_training():
+    _, ours = layers_of(MHA, dropout=1.0)
+    assert same_bits(numpy_of(ours(X, X)), numpy_of(layers_of(MHA)[1](X, X)))
+    with pytest.raises(ValueError, match="`dropout` must be less than 1 in training. Received: dropout=1.0"):
+        ours(X, X, training=True)
+
+
 @pytest.mark.parametrize("shape", [(2, 5, 4), (3, 5, 5), (5,), (1, 2, 2, 5, 5)])
 @pytest.mark.parametrize("kind", SETTINGS)
 def test_masks_that_do_not_fit_are_a_value_error(kind, shape):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+
 import headwise.keras
 import keras
 import numpy as np
@@ -57,6 +59,20 @@ def test_fit_with_dropout_repeats_itself_and_learns():
     first, second = (losses(headwise.keras, MODES["compiled"], dropout=0.2, seed=3) for _ in range(2))
     assert first == second
     assert first[-1] < 0.9 * first[0]
+
+
+@pytest.mark.skipif(BACKEND == "tensorflow", reason="there Keras's own layer cannot be rematerialised in a graph")
+@pytest.mark.parametrize("kind, sizes", [("MultiHeadAttention", (2, 4)), ("GroupQueryAttention", (4, 2, 1))])
+def test_fit_with_rematerialisation_changes_nothing(kind, sizes):
+    def losses_in(scope) -> list[float]:
+        inputs = keras.Input((5, 8))
+        with scope:
+            model = keras.Model(inputs, getattr(headwise.keras, kind)(*sizes)(inputs, inputs))
+        model.set_weights(random_weights(model))
+        model.compile(optimizer="sgd", loss="mse")
+        return model.fit(X, X, epochs=2, shuffle=False, verbose=0).history["loss"]
+
+    assert losses_in(keras.RematScope(mode="full")) == losses_in(contextlib.nullcontext())
 
 
 def test_predict_is_the_eager_call_bit_for_bit():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import headwise.torch
+import numpy
 import pytest
 import torch
 from headwise.torch import scaled_dot_product_attention
@@ -69,6 +70,23 @@ def test_broadcast_of_batch_and_heads():
     q, k, v = torch.randn(1, 4, T, D), torch.randn(3, 1, S, D), torch.randn(3, 4, S, DV)
     exact = torch.nn.functional.scaled_dot_product_attention(q.double(), k.double(), v.double())
     assert_close(scaled_dot_product_attention(q, k, v), exact)
+
+
+@pytest.mark.parametrize("heads", [(6, 3, 2), (6, 1, 3), (6, 6, 2), (4, 2, 1)])
+def test_groups_of_keys_and_of_values(heads):
+    torch.manual_seed(15)
+    tensors = [torch.randn(2, h, n, d, requires_grad=True)
+               for h, n, d in zip(heads, (T, S, S), (D, D, DV), strict=True)]
+    exact_tensors = [*map(double, tensors)]
+    ours = scaled_dot_product_attention(*tensors, enable_gqa=True)
+    exact = torch.nn.functional.scaled_dot_product_attention(*exact_tensors, enable_gqa=True)
+    assert_close(ours, exact)
+    found, wanted = (torch.autograd.grad(y.square().sum(), leaves)
+                     for y, leaves in ((ours, tensors), (exact, exact_tensors)))
+    for a, b in zip(found, wanted, strict=True):
+        assert_close(a, b)
+    with torch.no_grad():
+        assert same_bits(scaled_dot_product_attention(*tensors, enable_gqa=True), ours)
 
 
 def test_a_mask_and_is_causal_both_hold():
@@ -150,6 +168,8 @@ MISTAKES = {
     "batch": ((X, X[:1].expand(3, -1, -1, -1), X), {}, r"key, value: expected batch axes"),
     "heads": ((X, X[:, :2], X[:, :2]), {}, r"key, value: expected batch axes"),
     "groups": ((X, X[:, :2], X[:, :2]), {"enable_gqa": True}, r"heads that divide query's 3, got 2 and 2"),
+    "groups_of_values": ((X, X, X[:, :2]), {"enable_gqa": True}, r"heads that divide query's 3, got 3 and 2"),
+    "no_heads": ((X, X[:, :0], X[:, :0]), {"enable_gqa": True}, r"heads that divide query's 3, got 0 and 0"),
     "one_axis": ((X[0, 0, 0],) * 3, {}, r"query: expected axes"),
     "mask_shape": ((X, X, X), {"attn_mask": torch.ones(4, 5)}, r"attn_mask: .* broadcasts to \(2, 3, 5, 5\)"),
     "mask_rank": ((X, X, X), {"attn_mask": torch.ones(1, 2, 3, 5, 5)}, r"attn_mask: expected a shape"),
@@ -164,10 +184,56 @@ def test_mistakes(name):
     tensors, options, message = MISTAKES[name]
     with pytest.raises(RuntimeError, match=message):
         scaled_dot_product_attention(*tensors, **options)
-    # torch computes in float64 and integers, and reads a value that is too short beyond its end.
-    if name not in ("dtype", "integers", "positions"):
+    # torch computes in float64 and integers, and reads values beyond their end that are too short or not there.
+    if name not in ("dtype", "integers", "positions", "no_heads"):
         with pytest.raises(RuntimeError):  # the same kind as torch's own
             torch.nn.functional.scaled_dot_product_attention(*tensors, **options)
+
+
+KINDS = {
+    "numpy": ((X.numpy(), X, X), {}, TypeError, r"query: expected a torch.Tensor, got ndarray"),
+    "none": ((X, None, X), {}, TypeError, r"key: expected a torch.Tensor, got NoneType"),
+    "list": ((X, X, X), {"attn_mask": [[0]]}, TypeError, r"attn_mask: expected a torch.Tensor, got list"),
+    "dropout_of_text": ((X, X, X), {"dropout_p": "a"}, TypeError, r"dropout_p: expected a number, got str"),
+    "scale_of_text": ((X, X, X), {"scale": "a"}, TypeError, r"scale: expected a number, got str"),
+    "learned_scale": ((X, X, X), {"scale": torch.ones((), requires_grad=True)}, TypeError,
+                      r"scale: expected a number, got Tensor"),
+    # These torch computes.
+    "scale": ((X, X, X), {"scale": float("nan")}, RuntimeError, r"scale: expected a finite number, got nan"),
+    "all_dropped": ((X, X, X), {"dropout_p": 1.0}, RuntimeError, r"dropout_p: expected a number in \[0, 1\)"),
+}
+
+
+@pytest.mark.parametrize("name", KINDS)
+def test_mistakes_have_torchs_kind(name):
+    tensors, options, kind, message = KINDS[name]
+    with pytest.raises(kind, match=r"^\[scaled_dot_product_attention\] " + message):
+        scaled_dot_product_attention(*tensors, **options)
+    if kind is TypeError:
+        with pytest.raises(kind):
+            torch.nn.functional.scaled_dot_product_attention(*tensors, **options)
+
+
+def test_numbers_of_numpy_and_torch():
+    expected = scaled_dot_product_attention(X, X, X, scale=0.5)
+    for scale in (numpy.float32(0.5), numpy.float64(0.5), torch.tensor(0.5)):
+        assert same_bits(scaled_dot_product_attention(X, X, X, dropout_p=scale * 0, scale=scale), expected)
+
+
+def test_lazily_negated_views():
+    z = torch.randn(1, 2, 5, 4, dtype=torch.complex64)
+    x, mask = z.conj().imag, torch.randn(5, 5, dtype=torch.complex64).conj().imag
+    assert x.is_neg() and mask.is_neg()
+    expected = scaled_dot_product_attention(*[x.resolve_neg()] * 3, mask.resolve_neg())
+    assert same_bits(scaled_dot_product_attention(x, x, x, mask), expected)
+    layer, linear = (module(4, 2).eval() for module in (headwise.torch.MultiheadAttention, headwise.torch.Linear))
+    y = x[0]
+    with torch.no_grad():
+        for options in ({"need_weights": False}, {"attn_mask": mask[:2, :2]}):
+            assert same_bits(layer(y, y, y, **options)[0], layer(*[y.resolve_neg()] * 3, **options)[0])
+        assert same_bits(linear(y), linear(y.resolve_neg()))
+        linear.weight = torch.nn.Parameter(x[0, 0, :2], requires_grad=False)
+        assert_close(linear(y), torch.nn.functional.linear(y.double(), linear.weight.double(), linear.bias.double()))
 
 
 def test_nothing_to_attend():

@@ -63,6 +63,20 @@ def test_swap_of_a_lone_layer_and_of_others_subclasses():
     assert type(headwise.torch.swap(Own(8, 2))) is Own
 
 
+def test_swap_of_no_model():
+    for function in (headwise.torch.swap, headwise.torch.swap_back):
+        with pytest.raises(TypeError, match=rf"^\[{function.__name__}\] model: expected a torch.nn.Module, got int"):
+            function(3)
+
+
+def test_scripting_is_refused():
+    model = headwise.torch.swap(nn.Sequential(nn.Linear(4, 2)), linear=True)
+    for module in (headwise.torch.MultiheadAttention(8, 2), model):
+        with pytest.raises(NotImplementedError, match="has no torch.jit.script; use torch.compile"):
+            torch.jit.script(module)
+    torch.jit.script(headwise.torch.swap_back(model))
+
+
 @pytest.mark.parametrize("norm_first", [True, False])
 @pytest.mark.parametrize("mask", ["none", "padding", "causal"])
 @pytest.mark.parametrize("swapped", ["before", "after"])
@@ -230,8 +244,32 @@ def test_mistakes(name, training):
         theirs(*tensors, **options)
 
 
+@pytest.mark.parametrize("training", [True, False])
+def test_what_is_no_tensor(training):
+    layer = headwise.torch.MultiheadAttention(8, 4, batch_first=True).train(training)
+    with torch.set_grad_enabled(training):
+        for options in ({}, {"need_weights": False}):
+            for tensors, name in (((X.numpy(), X, X), "query"), ((None,) * 3, "query"), ((X, None, X), "key")):
+                with pytest.raises(TypeError, match=rf"\[MultiheadAttention\] {name}: expected a torch.Tensor"):
+                    layer(*tensors, **options)
+        for name in ("attn_mask", "key_padding_mask"):
+            with pytest.raises(TypeError, match=rf"\[MultiheadAttention\] {name}: expected a torch.Tensor, got list"):
+                layer(X, X, X, **{name: [[0]]})
+
+
+@pytest.mark.parametrize("dropout", [1.0, 2.0])
+def test_impossible_dropout(dropout):
+    layer = headwise.torch.MultiheadAttention(8, 4, dropout=dropout)
+    with pytest.raises(ValueError, match=r"\[MultiheadAttention\] dropout: expected a number in \[0, 1\), got"):
+        layer(X, X, X)
+    layer.eval()(X, X, X)  # nothing is dropped
+
+
 def test_mistakes_of_linear():
     linear = headwise.torch.Linear(4, 2)
+    for wrong in (None, [1.0], torch.ones(3, 4).numpy()):
+        with pytest.raises(TypeError, match=r"\[Linear\] input: expected a torch.Tensor"):
+            linear(wrong)
     with pytest.raises(RuntimeError, match=r"\[Linear\] input: expected a last axis of 4, got shape \(3, 5\)"):
         linear(torch.ones(3, 5))
     with pytest.raises(RuntimeError, match=r"\[Linear\] input: expected float32 .*, got torch.float64"):

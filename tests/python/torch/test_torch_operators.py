@@ -113,10 +113,20 @@ def test_linear_of_a_frozen_weight_has_the_same_gradient():
 
 
 def test_second_derivatives_are_refused():
-    x = leaf(1, 2, 3, 4)
-    gradient = torch.autograd.grad(scaled_dot_product_attention(x, x, x).square().sum(), x, create_graph=True)[0]
-    with pytest.raises(RuntimeError, match="no autograd formula was registered"):
-        gradient.sum().backward()
+    x, linear = leaf(1, 2, 3, 4), headwise.torch.Linear(4, 2)
+    for output in (scaled_dot_product_attention(x, x, x), linear(x)):
+        gradient = torch.autograd.grad(output.square().sum(), x, create_graph=True)[0]
+        with pytest.raises(NotImplementedError, match=r"headwise\.torch has no second derivatives"):
+            gradient.sum().backward()
+
+
+def test_derivatives_by_torch_func_are_refused():
+    x, linear = torch.randn(1, 2, 3, 4), headwise.torch.Linear(4, 2).eval().requires_grad_(False)
+    for function in (lambda x: scaled_dot_product_attention(x, x, x).sum(), lambda x: linear(x).sum()):
+        for transformed in (torch.func.grad(function), torch.vmap(torch.func.grad(function)),
+                            torch.func.grad(lambda x, f=function: torch.vmap(f)(x).sum())):
+            with pytest.raises(NotImplementedError, match=r"headwise\.torch has no derivatives by torch\.func"):
+                transformed(x)
 
 
 @pytest.fixture(scope="module")

@@ -96,6 +96,27 @@ def test_attentions_are_returned_when_asked_for():
         torch.testing.assert_close(a, b, rtol=0, atol=5e-6)
 
 
+def test_gpt2_returns_attentions_to_eager_alone():
+    """It decides so by the name: if this fails, docs/torch.md should say otherwise."""
+    config = transformers.GPT2Config(vocab_size=50, n_embd=32, n_layer=1, n_head=4, bos_token_id=1, eos_token_id=1)
+    lengths = []
+    for name in ("eager", "sdpa", "headwise"):
+        model = transformers.AutoModel.from_config(config, attn_implementation=name).eval()
+        lengths.append(len(model(torch.ones(1, 5, dtype=torch.long), output_attentions=True).attentions))
+    assert lengths == [1, 0, 0]
+
+
+def test_labels_after_left_padding():
+    """The last padded token has nothing to attend, and predicts the first label: its loss is another than
+    eager's, which attends padding there, but a number; without that label they agree."""
+    eager, ours = pair("llama")
+    ids, mask = torch.randint(1, 50, (2, 7)), PADDINGS["left"]
+    labels = ids.masked_fill(mask == 0, -100)
+    for first, agree in ((labels, False), (labels.masked_fill(mask.cumsum(1) == 1, -100), True)):
+        a, b = (model(input_ids=ids, attention_mask=mask, labels=first).loss.item() for model in (eager, ours))
+        assert b == b and (abs(a - b) < 5e-6) == agree
+
+
 def test_bfloat16_model():
     eager, ours = pair("llama")
     ids = torch.randint(1, 50, (2, 7))
