@@ -44,7 +44,8 @@ lint:  ## Check format, clang-tidy, include directions and Python syntax
 	scripts/install.sh build tool lint
 	$(CPP_FILES) | xargs clang-format --dry-run -Werror
 	cmake --preset release >/dev/null
-	find src cli examples -name '*.cc' ! -name '*_test.cc' | sort \
+	# Stubs, *_missing.cc, use little of what they stand in for.
+	find src cli examples -name '*.cc' ! -name '*_test.cc' ! -name '*_missing.cc' | sort \
 	  | xargs -P $(JOBS) -n 1 .venv/bin/clang-tidy -p build/release --quiet --warnings-as-errors='*'
 	scripts/check_includes.py
 	find scripts tests python examples -name '*.py' | xargs python3 -m py_compile
