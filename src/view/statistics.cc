@@ -87,8 +87,10 @@ std::vector<std::string> summary_texts(const HeadSummary& summary) {
 std::vector<std::string> fitting_summaries(const ShownHeads& shown,
                                            const std::function<bool(const std::string&)>& fits) {
   std::vector<std::vector<std::string>> forms;
-  for (const ShownHead& head : shown.heads)
+  forms.reserve(shown.heads.size());
+  for (const ShownHead& head : shown.heads) {
     forms.push_back(summary_texts(summarise(head, shown.first_position)));
+  }
   const std::size_t last = forms.front().size() - 1;
   std::size_t form = 0;
   const auto fits_all = [&] {
@@ -97,6 +99,7 @@ std::vector<std::string> fitting_summaries(const ShownHeads& shown,
   };
   while (form < last && !fits_all()) ++form;
   std::vector<std::string> texts;
+  texts.reserve(forms.size());
   for (const auto& each : forms) texts.push_back(each[form]);
   return texts;
 }
