@@ -84,12 +84,13 @@ void write_npz(const ZipWriter::WriteAt& write_at, const TensorMap& tensors) {
   headers.reserve(tensors.size());
   ZipWriter zip(write_at);
   for (const auto& [name, tensor] : tensors) {
-    if (!is_entry_name(name)) {
+    const std::string entry = name + std::string(kSuffix);
+    if (!is_entry_name(entry)) {
       base::fail("write_npz", "tensors", "names in UTF-8 that are no paths out of the archive",
                  io::quoted(name));
     }
     headers.push_back(npy_header_text(tensor.shape()));
-    zip.add(name + std::string(kSuffix), std::as_bytes(std::span(headers.back())),
+    zip.add(entry, std::as_bytes(std::span(headers.back())),
             std::as_bytes(tensor.values()));
   }
   zip.finish();

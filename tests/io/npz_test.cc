@@ -94,6 +94,7 @@ TEST_F(Npz, WrittenTwiceIsTheSameAndReadsTheSame) {
   const TensorMap tensors = {{"a", Tensor::normal({100, 33}, 1)},
                              {"a/b.c", Tensor::normal({}, 2)},
                              {"é", Tensor({0, 3})},
+                             {"..", Tensor({1})},  // "...npy" leads nowhere
                              {"", Tensor({2})}};
   write_npz(folder_.path("x.npz"), tensors);
   write_npz(folder_.path("y.npz"), tensors);
