@@ -31,4 +31,5 @@ NB_MODULE(_core, module) {
   bind_cost(module);
   bind_spectra(module);
   bind_overhead(module);
+  bind_watch(module);
 }
