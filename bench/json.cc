@@ -71,7 +71,6 @@ std::string json_text(const Machine& machine, const std::vector<Summary>& summar
         {"cpus", machine.cpus},
         {"target", machine.target},
         {"lanes", machine.lanes},
-        {"wake_seconds", machine.wake_seconds},
         {"call_seconds", machine.call_seconds},
         {"blas", blas_name()}}}};
   for (const ThreadYardsticks& y : machine.yardsticks) {

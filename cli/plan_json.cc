@@ -18,7 +18,6 @@ Json machine_json(const Machine& machine) {
                {"cpus", machine.cpus},
                {"target", machine.target},
                {"lanes", machine.lanes},
-               {"wake_seconds", machine.wake_seconds},
                {"call_seconds", machine.call_seconds},
                {"yardsticks", Json::array()}};
   for (const ThreadYardsticks& y : machine.yardsticks) {
@@ -123,7 +122,6 @@ Machine machine_from(const Json& json) {
                   .cpus = json.at("cpus").get<int>(),
                   .target = json.at("target").get<std::string>(),
                   .lanes = json.at("lanes").get<int>(),
-                  .wake_seconds = positive(json.at("wake_seconds")),
                   .call_seconds = positive(json.at("call_seconds")),
                   .yardsticks = {}};
   for (const Json& y : json.at("yardsticks")) {

@@ -35,8 +35,6 @@ class Yardsticks {
   // cores. Threads of other machines on the same core leave a bare multiply-add loop as it is, but
   // take a third of this.
   [[nodiscard]] double calm(int threads) const;
-  // Seconds from telling a sleeping thread to begin until it does.
-  static double wake_seconds();
 
   [[nodiscard]] int lanes() const;  // of float32 in a vector
 
@@ -67,7 +65,6 @@ struct Machine {
   int cpus = 0;
   std::string target;
   int lanes = 0;              // of float32 in a vector
-  double wake_seconds = 0.0;  // see Yardsticks
   double call_seconds = 0.0;  // of the smallest layer there is: what a call costs before any work
   std::vector<ThreadYardsticks> yardsticks;
 

@@ -86,7 +86,7 @@ constexpr const char* kPredictDoc =
 >>> import headwise
 >>> cost = headwise.layer_cost(headwise.presets.paper(), headwise.LayerCall(queries=128))
 >>> reads = [headwise.ReadSpeed("memory", bytes=1 << 24, holds=1 << 62, bytes_per_second=1e10)]
->>> machine = headwise.Machine(target="AVX2", lanes=8, wake_seconds=0.0, call_seconds=0.0,
+>>> machine = headwise.Machine(target="AVX2", lanes=8, call_seconds=0.0,
 ...                            yardsticks=[headwise.ThreadYardsticks(threads=1, peak=5e10, reads=reads)])
 >>> 1e-3 < headwise.predict(cost, machine, threads=1).seconds < 1e-1
 True

@@ -95,18 +95,16 @@ void bind_values(nb::module_& module) {
       .def(
           "__init__",
           [](Machine* self, std::string cpu, int cpus, std::string target, int lanes,
-             double wake_seconds, double call_seconds, std::vector<ThreadYardsticks> yardsticks) {
-            new (self) Machine{std::move(cpu), cpus,         std::move(target),    lanes,
-                               wake_seconds,   call_seconds, std::move(yardsticks)};
+             double call_seconds, std::vector<ThreadYardsticks> yardsticks) {
+            new (self) Machine{std::move(cpu), cpus,         std::move(target),
+                               lanes,          call_seconds, std::move(yardsticks)};
           },
           nb::kw_only(), arg("cpu") = "", arg("cpus") = 0, arg("target") = "", arg("lanes") = 0,
-          arg("wake_seconds") = 0.0, arg("call_seconds") = 0.0,
-          arg("yardsticks") = std::vector<ThreadYardsticks>())
+          arg("call_seconds") = 0.0, arg("yardsticks") = std::vector<ThreadYardsticks>())
       .def_ro("cpu", &Machine::cpu)
       .def_ro("cpus", &Machine::cpus)
       .def_ro("target", &Machine::target)
       .def_ro("lanes", &Machine::lanes)
-      .def_ro("wake_seconds", &Machine::wake_seconds)
       .def_ro("call_seconds", &Machine::call_seconds)
       .def_ro("yardsticks", &Machine::yardsticks)
       .def("at", &Machine::at, arg("threads"), nb::rv_policy::reference_internal,

@@ -59,6 +59,9 @@ inline double cut_keys(const KernelShares& shares, bool backward) {
 inline constexpr double kPackOperations = 10.0;
 // Bookkeeping of an attention task (a head's rows), as a part of the smallest layer's call.
 inline constexpr double kTaskCalls = 0.5;
+// Threads meet behind the projections, attention, its logarithms and the output; whoever is early
+// waits for the last task. Each time takes about as long as the smallest layer's call.
+inline constexpr double kMeetings = 4.0;
 // Results are cleared by one thread, and clearing is slower than reading.
 inline constexpr double kClearingSpeed = 0.5;
 
@@ -68,6 +71,6 @@ inline constexpr std::int64_t kPanel = 16;  // columns that a product fills up t
 inline constexpr std::int64_t kTaskRows = 256;
 inline constexpr std::int64_t kBackwardTaskKeys = 256;
 inline constexpr std::int64_t kProjectionRows = 96;
-inline constexpr std::int64_t kProjectionColumns = 64;
+inline constexpr std::int64_t projection_columns(std::int64_t rows) { return rows < 4 ? 64 : 32; }
 
 }  // namespace headwise::analyze

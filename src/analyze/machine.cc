@@ -97,7 +97,6 @@ Machine describe_machine(const std::string& target, const std::vector<int>& thre
                   .cpus = static_cast<int>(std::thread::hardware_concurrency()),
                   .target = target,
                   .lanes = yardsticks.lanes(),
-                  .wake_seconds = Yardsticks::wake_seconds(),
                   .call_seconds = smallest_call(target),
                   .yardsticks = {}};
   for (const int n : threads) {

@@ -120,8 +120,8 @@ double Roofline::tasks_of(const Product& product) {
   constexpr std::int64_t kWanted = 16;
   const std::int64_t row_blocks = base::divide_up(product.rows, analyze::kProjectionRows);
   const std::int64_t wanted = base::divide_up(kWanted, std::max<std::int64_t>(1, row_blocks));
-  const std::int64_t column_blocks =
-      std::clamp<std::int64_t>(product.outputs / analyze::kProjectionColumns, 1, wanted);
+  const std::int64_t column_blocks = std::clamp<std::int64_t>(
+      product.outputs / analyze::projection_columns(product.rows), 1, wanted);
   return real(row_blocks * column_blocks);
 }
 
@@ -252,8 +252,8 @@ double Roofline::overhead() const {
   const double bookkeeping = calls * machine_.call_seconds + analyze::kTaskCalls *
                                                                  machine_.call_seconds * tasks /
                                                                  usable_threads(tasks, threads_);
-  const double waking = threads_ > 1 ? calls * machine_.wake_seconds : 0.0;
-  return bookkeeping + waking + cleared_bytes() / (analyze::kClearingSpeed * thread_reading_);
+  const double meeting = threads_ > 1 ? calls * analyze::kMeetings * machine_.call_seconds : 0.0;
+  return bookkeeping + meeting + cleared_bytes() / (analyze::kClearingSpeed * thread_reading_);
 }
 
 Prediction Roofline::prediction() const {

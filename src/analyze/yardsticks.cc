@@ -1,8 +1,6 @@
 #include <algorithm>
 #include <atomic>
-#include <condition_variable>
 #include <functional>
-#include <mutex>
 #include <thread>
 #include <vector>
 
@@ -51,54 +49,6 @@ double summed_rate(int threads, double seconds, const std::function<double(int)>
   return sum;
 }
 
-// A thread that sleeps until it is told to go, and notes when it does.
-class Sleeper {
- public:
-  Sleeper() : thread_([this] { work(); }) {}
-  ~Sleeper() {
-    tell(kEnd);
-    thread_.join();
-  }
-  Sleeper(const Sleeper&) = delete;
-  Sleeper& operator=(const Sleeper&) = delete;
-
-  double wake() {
-    // Asleep for sure, and its core with it, as between two calls of a program.
-    std::this_thread::sleep_for(std::chrono::microseconds(200));
-    awake_at_ = 0.0;
-    const double start = analyze::now();
-    tell(kGo);
-    while (awake_at_.load() == 0.0) std::this_thread::yield();
-    return awake_at_.load() - start;
-  }
-
- private:
-  enum Order { kSleep, kGo, kEnd };
-
-  void tell(Order order) {
-    {
-      const std::scoped_lock lock(mutex_);
-      order_ = order;
-    }
-    told_.notify_one();
-  }
-  void work() {
-    std::unique_lock lock(mutex_);
-    for (;;) {
-      told_.wait(lock, [this] { return order_ != kSleep; });
-      if (order_ == kEnd) return;
-      order_ = kSleep;
-      awake_at_ = analyze::now();
-    }
-  }
-
-  std::mutex mutex_;
-  std::condition_variable told_;
-  Order order_ = kSleep;
-  std::atomic<double> awake_at_{0.0};
-  std::thread thread_;  // last: it uses the others
-};
-
 }  // namespace
 
 Yardsticks::Yardsticks(const std::string& target, std::size_t largest_bytes)
@@ -131,15 +81,6 @@ double Yardsticks::read_speed(int threads, std::size_t bytes, double seconds) co
 double Yardsticks::calm(int threads) const {
   constexpr std::size_t kBytes = 16384;
   return read_speed(threads, kBytes * static_cast<std::size_t>(threads), 1e-4);
-}
-
-double Yardsticks::wake_seconds() {
-  constexpr int kTries = 25;
-  Sleeper sleeper;
-  std::vector<double> tries;
-  tries.reserve(kTries);
-  for (int i = 0; i < kTries; ++i) tries.push_back(sleeper.wake());
-  return quantile(tries, 0.5);
 }
 
 }  // namespace headwise

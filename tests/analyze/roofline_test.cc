@@ -83,14 +83,13 @@ TEST(Roofline, TheLongerOfBothDecides) {
   }
 }
 
-TEST(Roofline, CallsTasksAndWaking) {
+TEST(Roofline, CallsTasksAndMeetings) {
   const LayerCost cost = layer_cost(kLayer, {.batch = 2, .queries = 64});
   Machine machine = machine_of(kEndless, memory_alone(kEndless), {1, 2});
   machine.call_seconds = 1e-6;
-  machine.wake_seconds = 1e-5;
-  // A call and half of one for each of 16 heads; on two threads the heads are shared.
+  // A call and half of one for each of 16 heads; two threads share the heads and meet four times.
   EXPECT_NEAR(predict(cost, machine, 1).overhead, 9e-6, 1e-12);
-  EXPECT_NEAR(predict(cost, machine, 2).overhead, 1e-6 + 4e-6 + 1e-5, 1e-12);
+  EXPECT_NEAR(predict(cost, machine, 2).overhead, 1e-6 + 4e-6 + 4e-6, 1e-12);
   EXPECT_NEAR(predict(cost, machine, 2).seconds, predict(cost, machine, 2).overhead, 1e-12);
 }
 
@@ -134,7 +133,6 @@ TEST(Roofline, SmallCallsStayOnOneThread) {
   const AttentionConfig tiny{.num_heads = 1, .key_dim = 16, .query_features = 16};
   Machine machine = machine_of(1e11, memory_alone(1e10), {1, 2});
   machine.call_seconds = 1e-6;
-  machine.wake_seconds = 1e-5;
   const LayerCost cost = layer_cost(tiny, {.queries = 8});
   ASSERT_LT(cost.flops(), 2000000);
   EXPECT_DOUBLE_EQ(predict(cost, machine, 2).seconds, predict(cost, machine, 1).seconds);
@@ -205,7 +203,6 @@ Machine plausible_machine() {
                         {"L3", 1, 32 << 20, 60e9},
                         {"memory", 1, std::numeric_limits<std::size_t>::max(), 25e9}});
   machine.call_seconds = 1.5e-6;
-  machine.wake_seconds = 1.5e-5;
   return machine;
 }
 

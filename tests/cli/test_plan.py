@@ -14,7 +14,7 @@ from torch.utils.flop_counter import FlopCounterMode
 # Made up: round numbers, so that predictions can be worked out by hand.
 MACHINE = {
     "cpu": "made up", "cpus": 2, "target": "avx2", "lanes": 8,
-    "wake_seconds": 1e-5, "call_seconds": 1e-6,
+    "call_seconds": 1e-6,
     "yardsticks": [
         {"threads": threads, "peak_flops_per_second": 1e11 * threads, "reads": [
             {"place": "L2", "buffer_bytes": 1, "holds_bytes": 1000000,
