@@ -264,7 +264,9 @@ void fail_value(const Argument& argument, const std::string& expected, const std
   throw ArgumentError(argument.function, argument.name, expected, got);
 }
 
-std::string name_of_type(nb::handle object) { return nb::cast<std::string>(nb::inst_name(object)); }
+std::string name_of_type(nb::handle object) {
+  return nb::cast<std::string>(object.type().attr("__name__"));
+}
 
 std::string brief_repr(nb::handle object) {
   constexpr std::size_t kLongest = 60;

@@ -26,7 +26,7 @@ struct Argument {
                             const std::string& got);
 [[noreturn]] void fail_value(const Argument& argument, const std::string& expected,
                              const std::string& got);
-// "list", "numpy.ndarray": an object's type, for errors.
+// "list", "ndarray": an object's type, for errors.
 std::string name_of_type(nb::handle object);
 // "'a'", "2.5": a text, a number or None as Python writes it, for errors; of anything else its type.
 std::string brief_repr(nb::handle object);
@@ -115,6 +115,9 @@ class Borrowed {
 
 // A copy of an array, row-major.
 Tensor copy_of(nb::handle array, const Argument& argument);
+
+// A key of a mapping from names to arrays.
+std::string name_in_mapping(nb::handle key, const Argument& argument);
 
 // A map of copies, of the argument `tensors`: the library takes tensors of its own.
 TensorMap tensor_map(const char* function, nb::handle mapping);

@@ -33,8 +33,7 @@ struct StoredValue {
 
 NamedShape named_shape(const nb::handle& name, const nb::handle& shape) {
   const Argument argument{"find_layers", "tensors"};
-  std::string text;
-  if (!nb::try_cast(name, text)) fail_type(argument, "names that are text", name_of_type(name));
+  std::string text = name_in_mapping(name, argument);
   const std::vector<std::int64_t> extents = integer_list(shape, argument);
   return {std::move(text), Shape(extents)};
 }

@@ -3,6 +3,7 @@
 //   numpy, torch, jax … ──arrays.h──► views ──► headwise (without the GIL) ──► tensors ──► numpy
 #include "bindings.h"
 #include "headwise/version.h"
+#include "refusals.h"
 
 #define HEADWISE_TEXT_OF(number) #number
 #define HEADWISE_VERSION_TEXT(major, minor, patch) \
@@ -31,4 +32,5 @@ NB_MODULE(_core, module) {
   bind_cost(module);
   bind_spectra(module);
   bind_overhead(module);
+  refuse_in_our_words(module);
 }

@@ -66,8 +66,8 @@ constexpr const char* kTopDoc = R"(The largest weights of every row.
 >>> import headwise, numpy
 >>> x = numpy.ones((1, 3, 2, 4), numpy.float32)
 >>> top = headwise.attention(x, x, x, mask=headwise.causal(), weights=headwise.top_k_weights(2)).top
->>> top.values[0, 0, 1], top.indices[0, 0, 0]  # query 1 attends two keys, query 0 one
-(array([0.5, 0.5], dtype=float32), array([ 0, -1]))
+>>> top.values[0, 0, 1].tolist(), top.indices[0, 0, 0].tolist()  # of two keys, and of one
+([0.5, 0.5], [0, -1])
 )";
 
 constexpr const char* kStatisticsDoc = R"(A few numbers for every row.

@@ -131,7 +131,7 @@ AttentionWeights weights_of(nb::handle mapping, const AttentionConfig& config,
   validate(config);
   AttentionWeights weights;
   for (const nb::handle item : mapping.attr("items")()) {
-    const auto name = nb::cast<std::string>(item[0]);
+    const std::string name = name_in_mapping(nb::object(item[0]), argument);
     const WeightField* field = find_field(config, name);
     if (field == nullptr) fail_unknown(config, name, argument);
     Tensor tensor = copy_of(item[1], {argument.function, field->name});
