@@ -23,5 +23,6 @@ void bind_machine(nb::module_& module);
 void bind_cost(nb::module_& module);
 void bind_spectra(nb::module_& module);
 void bind_overhead(nb::module_& module);
+void bind_watch(nb::module_& module);
 
 }  // namespace headwise::python

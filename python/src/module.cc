@@ -32,5 +32,6 @@ NB_MODULE(_core, module) {
   bind_cost(module);
   bind_spectra(module);
   bind_overhead(module);
+  bind_watch(module);
   refuse_in_our_words(module);
 }

@@ -193,8 +193,9 @@ void RowGroup::score(const ScoreBlock& block, kernels::MatrixView queries,
                      const kernels::Panels& keys, const ScoreBuffers& buffers,
                      kernels::RowCursor* ahead) const {
   hide_maxima(rows_, buffers.row_max);
-  // A bias that is read where it lies is needed right after the product: it goes first.
-  kernels::RowCursor bias_rows;
+  // A bias that is read where it lies is needed right after the product: it goes first, and with it
+  // a row of a block per register tile.
+  kernels::RowCursor bias_rows(kKeyBlock / kernels::RowCursor::kSteps);
   if (block.extras.bias != nullptr && block.extras.bias != buffers.bias) {
     bias_rows.add({block.extras.bias, block.extras.bias_stride}, rows_, block.tile.keys);
     ahead = &bias_rows;

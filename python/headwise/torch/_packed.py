@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import NamedTuple, TypeVar
+from typing import TypeVar
 
 import numpy
 import torch
 from torch import Tensor, is_grad_enabled
+
+from headwise._core import Watch
 
 Packed = TypeVar("Packed")
 
@@ -32,26 +34,6 @@ def _spread(array: numpy.ndarray) -> numpy.ndarray:
     return array.reshape(-1)[::step]
 
 
-class _Seen(NamedTuple):
-    """A parameter as it was."""
-
-    tensor: Tensor | None
-    version: int  # how often it was changed, as torch counts
-    address: int
-    # torch does not count changes through tensor.data or numpy, as some moving averages and initialisers
-    # make them; those change many numbers, so that a few of them show it.
-    sample: numpy.ndarray | None
-    numbers: bytes
-
-    @staticmethod
-    def now(tensor: Tensor) -> _Seen:
-        sample = _spread(tensor.detach().numpy())
-        return _Seen(tensor, tensor._version, tensor.data_ptr(), sample, sample.tobytes())
-
-
-_NEVER = _Seen(None, 0, 0, None, b"")  # is no parameter
-
-
 def _can_keep(parameter: Tensor | None) -> bool:
     # Tensors of inference mode do not count their changes.
     return parameter is None or (
@@ -64,41 +46,24 @@ def _can_keep(parameter: Tensor | None) -> bool:
 
 
 class PackedCache:
-    """Holds what was made from parameters until one of them changes. Copies and pickles as empty.
-
-    A layer asks it in every call, when the processor's caches hold weights: hence no helpers in get().
-    """
+    """Holds what was made from parameters until one of them changes. Copies and pickles as empty."""
 
     def __init__(self) -> None:
-        # One attribute, so that threads see all of it or nothing. None stands for a parameter that is None.
-        self._kept: tuple[list[_Seen | None], object] | None = None
+        self._kept: tuple[Watch, object] | None = None  # one attribute: threads see all of it or nothing
 
     def get(self, parameters: list[Tensor | None], build: Callable[[], Packed | None]) -> Packed | None:
         """What build makes, now or before; None if the parameters are not plain float32 on the CPU."""
-        kept, packed = self._kept or ((), None)
-        if len(kept) != len(parameters):
-            return self._make(parameters, build)
-        for parameter, seen in zip(parameters, kept, strict=True):
-            if parameter is None:
-                if seen is None:
-                    continue
-                return self._make(parameters, build)
-            tensor, version, address, sample, numbers = seen or _NEVER
-            if (
-                parameter is not tensor
-                or parameter._version != version
-                or parameter.data_ptr() != address
-                or sample.tobytes() != numbers
-            ):
-                return self._make(parameters, build)
-        return packed
-
-    def _make(self, parameters: list[Tensor | None], build: Callable[[], Packed | None]) -> Packed | None:
+        kept = self._kept
+        if kept is not None and kept[0].is_current(parameters):
+            return kept[1]
         if not all(map(_can_keep, parameters)):
             return None
-        kept = [None if p is None else _Seen.now(p) for p in parameters]  # first: a change meanwhile must show
+        # torch does not count changes through tensor.data or numpy, as some moving averages and initialisers
+        # make them; those change many numbers, so that a few of them show it.
+        samples = [_spread(p.detach().numpy()) for p in parameters if p is not None]
+        watch = Watch(parameters, samples)  # before it is made: a change meanwhile must show
         packed = build()
-        self._kept = None if packed is None else (kept, packed)
+        self._kept = None if packed is None else (watch, packed)
         return packed
 
     def __reduce__(self) -> tuple[type, tuple[()]]:

@@ -56,19 +56,19 @@ class MultiheadAttention(Packs, nn.MultiheadAttention):
         """As torch.nn.MultiheadAttention.forward. The weights returned are those before dropout."""
         if is_causal and attn_mask is None:
             raise RuntimeError(expected(_NAME, "attn_mask", "a mask beside the hint is_causal", None))
-        if not need_weights and query is key and key is value and attn_mask is None and key_padding_mask is None:
-            output = self._alone(query)
-            if output is not None:
-                return output, None
+        request = _operators.NO_WEIGHTS
+        if need_weights:
+            request = _operators.AVERAGED if average_attn_weights else _operators.PER_HEAD
+        if query is key and key is value and attn_mask is None and key_padding_mask is None:
+            both = self._alone(query, request)
+            if both is not None:
+                return both
         for name, x in (("query", query), ("key", key), ("value", value)):
             check_tensor(_NAME, name, x)
         if query.is_nested or key.is_nested or value.is_nested:
             return self._forward_nested(query, key, value, key_padding_mask, need_weights, attn_mask,
                                         average_attn_weights)
         inputs = _Inputs(query, key, value, self.batch_first)
-        request = _operators.NO_WEIGHTS
-        if need_weights:
-            request = _operators.AVERAGED if average_attn_weights else _operators.PER_HEAD
         if attn_mask is None and key_padding_mask is None:
             masks = NO_MASKS
         else:
@@ -84,7 +84,7 @@ class MultiheadAttention(Packs, nn.MultiheadAttention):
             return output.squeeze(0), None if weights is None else weights.squeeze(0)
         return output, weights
 
-    def _alone(self, x: Tensor) -> Tensor | None:
+    def _alone(self, x: Tensor, request: int) -> tuple[Tensor, Tensor | None] | None:
         """Self-attention with nothing else, recorded by nobody: the call of least cost. None if it is not so."""
         if is_traced() or not is_plain(x) or x.dim() != 3 or x.is_nested:
             return None
@@ -92,14 +92,15 @@ class MultiheadAttention(Packs, nn.MultiheadAttention):
         if layer is None:
             return None
         output = torch.empty_like(x, memory_format=torch.contiguous_format)
+        matrix = _operators.REQUESTS[request]
         try:
             if self.batch_first:
-                layer.forward(x, out=output, context=context())
+                r = layer.forward(x, weights=matrix, out=output, context=context())
             else:
-                layer.forward(x.transpose(0, 1), out=output.transpose(0, 1), context=context())
+                r = layer.forward(x.transpose(0, 1), weights=matrix, out=output.transpose(0, 1), context=context())
         except headwise.ArgumentError:  # said in torch's way elsewhere
             return None
-        return output
+        return output, None if matrix is None else torch.from_numpy(r.weights)
 
     def packed_layer(self) -> headwise.MultiHeadAttention | None:
         """The library's own layer with these parameters; None in training mode or if autograd records them."""
@@ -267,9 +268,6 @@ def _run(
     value = None if inputs.value is inputs.key else inputs.batch_first(inputs.value)
     output = torch.empty_like(inputs.query, memory_format=torch.contiguous_format)
     options = {} if masks is NO_MASKS else masks.options()
-    if request == _operators.NO_WEIGHTS:
-        layer.forward(query, key, value, out=inputs.batch_first(output), context=context(), **options)
-        return output, None
-    r = layer.forward(query, key, value, out=inputs.batch_first(output), context=context(),
-                      weights=_operators.REQUESTS[request], **options)
-    return output, torch.from_numpy(r.weights)
+    matrix = _operators.REQUESTS[request]
+    r = layer.forward(query, key, value, weights=matrix, out=inputs.batch_first(output), context=context(), **options)
+    return output, None if matrix is None else torch.from_numpy(r.weights)

@@ -60,6 +60,7 @@ void finish_rows(const ScoreTile& tile, const ScoreRule& rule, const ScoreExtras
   const FloatVector cap = hn::Set(kTag, rule.softcap);
   const FloatVector one = hn::Set(kTag, 1.0F);
   const FloatVector factor = kSteps.softcap ? cap : scale;
+  constexpr std::int64_t kRowsAhead = 4;  // of the bias: some of it may still be far away
   for_each_row(tile, [&](std::int64_t row, std::int64_t begin, std::int64_t end) HWY_ATTR {
     float* scores = tile.values + row * tile.stride;
     float* slope = extras.slope == nullptr ? nullptr : extras.slope + row * tile.stride;
@@ -68,6 +69,7 @@ void finish_rows(const ScoreTile& tile, const ScoreRule& rule, const ScoreExtras
     FloatVector largest[kPanelVectors];
     for (auto& lanes : largest) lanes = hidden;
     for (std::int64_t panel = begin; panel < end; panel += kPanelWidth) {
+      if (kSteps.bias) __builtin_prefetch(bias + panel + kRowsAhead * extras.bias_stride);
 #pragma GCC unroll 4
       for (int j = 0; j < kPanelVectors; ++j) {
         const std::int64_t key = panel + j * kLanes;

@@ -98,7 +98,7 @@ HWY_INLINE void multiply_add(const TileOperands& o, Accumulators<Rows, Panels>& 
   const std::int64_t b_panel = o.b_panel;
   const std::int64_t b_row = o.b_row;
   constexpr std::int64_t kStepsAhead = 32;
-  const std::int64_t ahead_step = o.ahead == nullptr ? o.b_row : 1;
+  const std::int64_t ahead_step = o.ahead == nullptr ? o.b_row : o.ahead->numbers_per_step();
   const std::int64_t a_column = UnitStride ? 1 : o.a_column;
   // Named copies: GCC keeps an array in registers only as long as nobody takes its address.
   Accumulators<Rows, Panels> local;
@@ -110,10 +110,10 @@ HWY_INLINE void multiply_add(const TileOperands& o, Accumulators<Rows, Panels>& 
   // Unrolled by GCC's last unroller, which works on registers that are named already (+1 to 2
   // points of the peak at a depth of 64). Written out four times, GCC 12 permutes the accumulators
   // between steps and spills: 65% of the peak instead of 97% for 6 × 16 on AVX2.
-  for (std::int64_t left = o.depth; left > 0; left -= RowCursor::kPiece) {
+  for (std::int64_t left = o.depth; left > 0; left -= RowCursor::kSteps) {
     const float* ahead = o.ahead == nullptr ? b + kStepsAhead * b_row : o.ahead->next();
 #pragma GCC unroll 4
-    for (std::int64_t k = std::min(left, RowCursor::kPiece); k > 0; --k) {
+    for (std::int64_t k = std::min(left, RowCursor::kSteps); k > 0; --k) {
       prefetch_to_l2(ahead);
       ahead += ahead_step;
       multiply_add_step<Rows, Panels>(a, a_row, b, b_panel, local);

@@ -79,11 +79,14 @@ inline Panels packed_panels(const float* data, std::int64_t depth) {
 inline Panels panels_in_place(MatrixView b) { return {b.data, kPanelWidth, b.row_stride}; }
 
 // Rows that will be needed soon, by other products: each register tile that is handed a cursor
-// fetches pieces of them into the second cache on the way, a number per step of its loop. (All at
-// once they would stand in the way of what is needed now.)
+// fetches pieces of them into the second cache on the way, some numbers per step of its loop. (All
+// at once they would stand in the way of what is needed now.)
 class RowCursor {
  public:
-  static constexpr std::int64_t kPiece = 64;  // numbers
+  static constexpr std::int64_t kSteps = 64;  // of a piece
+
+  explicit RowCursor(std::int64_t numbers_per_step = 1) : numbers_per_step_(numbers_per_step) {}
+  [[nodiscard]] std::int64_t numbers_per_step() const { return numbers_per_step_; }
 
   // Rows of unit stride.
   void add(MatrixView rows, std::int64_t count, std::int64_t features) {
@@ -93,7 +96,7 @@ class RowCursor {
   const float* next() {
     Part& part = parts_[part_];
     const float* piece = part.rows.data + column_;
-    column_ += kPiece;
+    column_ += kSteps * numbers_per_step_;
     if (column_ >= part.features) {
       column_ = 0;
       if (--part.count > 0) {
@@ -114,6 +117,7 @@ class RowCursor {
   static constexpr int kMostParts = 3;
   Part parts_[kMostParts];
   int parts_added_ = 0, part_ = 0;
+  std::int64_t numbers_per_step_;
   std::int64_t column_ = 0;
 };
 
