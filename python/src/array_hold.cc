@@ -136,7 +136,7 @@ bool has_a_mask(nb::handle array) {
 }
 
 // A tensor of PyTorch's that autograd follows: it would not see what is computed of it here. 0.06 µs,
-// and 0.1 µs more for a parameter, of which torch has to say whether it follows anything just now.
+// or 0.1 µs for a parameter, of which torch has to say whether it follows anything just now.
 bool is_followed_by_autograd(nb::handle tensor) {
   static PyObject* const kAttribute = PyUnicode_InternFromString("requires_grad");
   static PyObject* is_grad_enabled = nullptr;  // under the GIL, which an import may release
