@@ -18,9 +18,10 @@ using kernels::kPanelWidth;
 
 // Rows of one task: their part of X stays in the L2 cache while all panels of W pass by.
 constexpr std::int64_t kRowBlock = 96;
-// Few rows are shared out by columns instead. Eight chains of multiply-adds need 64 of them.
-constexpr std::int64_t kLeastColumns = 64;
 constexpr std::int64_t kTasksWanted = 16;  // more than most machines have threads to fill
+// Few rows are shared out by columns instead: by as few as a register tile spans, since threads that
+// are done wait for the last task. Eight chains of multiply-adds need more of them for a row or two.
+std::int64_t least_columns(std::int64_t rows) { return rows < 4 ? 64 : 32; }
 
 constexpr std::int64_t kGradientColumns = 128;  // of one task's share of a weight gradient
 constexpr std::int64_t kGradientInputs = 192;
@@ -38,7 +39,8 @@ struct LinearTasks {
     row_blocks = base::divide_up(x.inner, kRowBlock);
     const std::int64_t wanted =
         base::divide_up(kTasksWanted, std::max<std::int64_t>(1, x.outer * row_blocks));
-    column_blocks = std::clamp<std::int64_t>(panels * kPanelWidth / kLeastColumns, 1, wanted);
+    column_blocks =
+        std::clamp<std::int64_t>(panels * kPanelWidth / least_columns(x.inner), 1, wanted);
     panels_per_block = base::divide_up(panels, column_blocks);
     // Whole pairs of panels, which the widest register tile spans.
     panels_per_block += panels_per_block % 2;

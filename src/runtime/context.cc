@@ -154,10 +154,7 @@ Lease::Lease(std::string_view function, Context* context) {
   }
 }
 
-Lease::~Lease() {
-  if (threaded_) state_->pool.rest();
-  state_->leased.store(false, std::memory_order_release);
-}
+Lease::~Lease() { state_->leased.store(false, std::memory_order_release); }
 
 void Lease::reserve(const ScratchPlan& plan, double flops) {
   if (plan.bytes() > state_->scratch_bytes) {

@@ -14,14 +14,13 @@ namespace headwise::runtime {
 
 namespace {
 
-// The gate, see Team: from the lowest bit, how many workers are inside, five flags, a version.
+// The gate, see Team: from the lowest bit, how many workers are inside, four flags, a version.
 constexpr std::uint64_t kInside = 0xFFFF;
 constexpr std::uint64_t kOpen = 1U << 16;     // a round that workers may still enter
-constexpr std::uint64_t kCall = 1U << 17;     // between start() and rest(): worth spinning
-constexpr std::uint64_t kStop = 1U << 18;     // workers shall end
-constexpr std::uint64_t kAsleep = 1U << 19;   // a worker sleeps, or is about to
-constexpr std::uint64_t kWaiting = 1U << 20;  // the caller sleeps until nobody is inside
-constexpr std::uint64_t kVersion = 1U << 21;  // 43 bits; if they ever wrap, a worker misses a round
+constexpr std::uint64_t kStop = 1U << 17;     // workers shall end
+constexpr std::uint64_t kAsleep = 1U << 18;   // a worker sleeps, or is about to
+constexpr std::uint64_t kWaiting = 1U << 19;  // the caller sleeps until nobody is inside
+constexpr std::uint64_t kVersion = 1U << 20;  // 44 bits; if they ever wrap, a worker misses a round
 
 constexpr std::size_t kCacheLine = 64;
 
@@ -34,7 +33,8 @@ void pause() {
 }
 
 // Waiting without sleeping: pauses at first, then yields, since with more threads than cores the
-// one waited for may need this core; and not for long, since a serial stretch may follow.
+// one waited for may need this core; and not for long, since a serial stretch may follow. Calls of
+// tens of microseconds come one after the other, so workers wait like this behind a call, too.
 class Spin {
  public:
   // False when it is time to sleep. That is also after a yield that took long: the core is wanted,
@@ -132,7 +132,7 @@ struct ThreadPool::Team {
   std::uint64_t await_news(std::uint64_t seen) {
     std::uint64_t now = gate.load();
     for (Spin spin; now / kVersion == seen; now = gate.load()) {
-      if ((now & kCall) == 0 || !spin.once()) sleep(seen);
+      if (!spin.once()) sleep(seen);
     }
     return now;
   }
@@ -172,7 +172,7 @@ void ThreadPool::start() {
   if (threads_ == 1) return;
   const bool first = !team_;
   if (first) team_ = std::make_unique<Team>(threads_);  // the destructor joins what is started
-  team_->announce(kCall);
+  team_->announce(0);
   for (int worker = 1; first && worker < threads_; ++worker) {
     try {
       team_->workers.emplace_back([team = team_.get(), worker] { team->work(worker); });
@@ -180,10 +180,6 @@ void ThreadPool::start() {
       break;  // fewer threads, same results
     }
   }
-}
-
-void ThreadPool::rest() noexcept {
-  if (team_) team_->gate.fetch_and(~kCall);
 }
 
 void ThreadPool::run(std::int64_t count, TaskRef task) noexcept {
@@ -194,7 +190,7 @@ void ThreadPool::run(std::int64_t count, TaskRef task) noexcept {
   team_->task = task;
   team_->count = count;
   team_->next = 0;
-  team_->announce(kCall | kOpen);
+  team_->announce(kOpen);
   team_->take_tasks(0);
   team_->close();
 }

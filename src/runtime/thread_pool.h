@@ -17,7 +17,7 @@ struct TaskRef {
   void (*call)(void* object, std::int64_t index, int worker) = nullptr;
 };
 
-// For one caller at a time: start(), some rounds of run(), rest(); then again.
+// For one caller at a time: start(), some rounds of run(); then again.
 class ThreadPool {
  public:
   explicit ThreadPool(int threads);
@@ -26,12 +26,10 @@ class ThreadPool {
   ThreadPool& operator=(const ThreadPool&) = delete;
 
   [[nodiscard]] int threads() const { return threads_; }
-  // Makes sure that the threads are there, again after a fork, and wakes them: until rest() they
-  // look out for the next round without sleeping, unless it takes long to come. If the system
-  // refuses some of them, the others do their work.
+  // Makes sure that the threads are there, again after a fork, and wakes them: they look out for the
+  // next round without sleeping, unless it takes long to come. If the system refuses some of them,
+  // the others do their work.
   void start();
-  // Lets the threads sleep.
-  void rest() noexcept;
   // Runs tasks 0 … count−1 on the calling thread and those of the others that come in time, and
   // waits for all tasks, but not for threads that have none.
   void run(std::int64_t count, TaskRef task) noexcept;

@@ -110,8 +110,8 @@ TEST(ThreadPool, EveryTaskOnce) {
     for (const std::int64_t count : {0, 1, 2, 3, 7, 64, 5000}) {
       EXPECT_EQ(faults(pool, count), 0) << threads << " threads, " << count << " tasks";
     }
-    pool.rest();
-    EXPECT_EQ(faults(pool, 64), 0) << "after rest";
+    pool.start();
+    EXPECT_EQ(faults(pool, 64), 0) << "started again";
   }
 }
 
@@ -134,10 +134,7 @@ TEST(ThreadPool, RoundsDoNotMix) {
       });
       wrong += mine.left == 0 ? 0 : 1;
       mine.number = 0;
-      if (round % 100 == 0) {
-        pool.rest();
-        pool.start();
-      }
+      if (round % 100 == 0) pool.start();
     }
     EXPECT_EQ(wrong, 0);
   }
@@ -170,9 +167,6 @@ TEST(ThreadPool, WorkersComeToEveryRound) {
       std::this_thread::sleep_for(std::chrono::microseconds(pause));
       ASSERT_TRUE(worker_comes(pool)) << "after a pause of " << pause << " µs";
     }
-    pool.rest();
-    ASSERT_TRUE(worker_comes(pool)) << "after rest";
-    pool.rest();
   }
 }
 
@@ -202,10 +196,9 @@ TEST(ThreadPool, SleepsWhenThereIsNothingToDo) {
   ThreadPool pool(4);
   pool.start();
   EXPECT_EQ(faults(pool, 100), 0);
-  EXPECT_TRUE(all_fall_asleep()) << "in a long serial stretch";
-  EXPECT_EQ(faults(pool, 100), 0);
-  pool.rest();
-  EXPECT_TRUE(all_fall_asleep()) << "between calls";
+  EXPECT_TRUE(all_fall_asleep()) << "after a round";
+  pool.start();
+  EXPECT_TRUE(all_fall_asleep()) << "before a round";
   EXPECT_EQ(faults(pool, 100), 0);
 }
 
@@ -216,7 +209,7 @@ TEST(ThreadPool, DestroyedAtOnce) {
     if (i % 2 == 0) {
       ASSERT_EQ(faults(pool, i % 7), 0);
     }
-    if (i % 3 == 0) pool.rest();
+    if (i % 3 == 0) pool.start();
   }
 }
 
@@ -229,7 +222,6 @@ TEST(ThreadPool, ManyAtOnce) {
       for (int call = 0; call < 30; ++call) {
         pool.start();
         for (int round = 0; round < 10; ++round) wrong += faults(pool, 3 * round);
-        pool.rest();
       }
     });
   }
