@@ -49,7 +49,7 @@ def test_examples(name):
 
 def test_all_names_are_public():
     core = {name for name in vars(headwise._core) if not name.startswith("_")}
-    assert core - set(headwise.__all__) == {"time_forward"}
+    assert core - set(headwise.__all__) == {"time_forward", "Watch"}
     assert all(hasattr(headwise, name) for name in headwise.__all__)
     assert headwise.__all__ == sorted(headwise.__all__, key=str.lower)
     assert set(headwise.presets.__all__) == {
