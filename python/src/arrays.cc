@@ -57,13 +57,19 @@ Tensor copy_of(nb::handle array, const Argument& argument) {
   return Tensor::copy_of_values(view.shape(), {view.data(), static_cast<std::size_t>(view.size())});
 }
 
+std::string name_in_mapping(nb::handle key, const Argument& argument) {
+  std::string name;
+  if (!nb::try_cast(key, name)) fail_type(argument, "names that are text", name_of_type(key));
+  return name;
+}
+
 TensorMap tensor_map(const char* function, nb::handle mapping) {
   if (!nb::hasattr(mapping, "items")) {
     fail_type({function, "tensors"}, "a mapping from names to arrays", name_of_type(mapping));
   }
   TensorMap tensors;
   for (const nb::handle item : mapping.attr("items")()) {
-    const auto name = nb::cast<std::string>(item[0]);
+    const std::string name = name_in_mapping(nb::object(item[0]), {function, "tensors"});
     tensors.emplace(name, copy_of(item[1], {function, name.c_str()}));
   }
   return tensors;

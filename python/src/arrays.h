@@ -26,8 +26,10 @@ struct Argument {
                             const std::string& got);
 [[noreturn]] void fail_value(const Argument& argument, const std::string& expected,
                              const std::string& got);
-// "list", "numpy.ndarray": an object's type, for errors.
+// "list", "ndarray": an object's type, for errors.
 std::string name_of_type(nb::handle object);
+// "'a'", "2.5": a text, a number or None as Python writes it, for errors; of anything else its type.
+std::string brief_repr(nb::handle object);
 
 // What holds an array's memory in place while we look at it.
 class ArrayHold {
@@ -114,6 +116,9 @@ class Borrowed {
 // A copy of an array, row-major.
 Tensor copy_of(nb::handle array, const Argument& argument);
 
+// A key of a mapping from names to arrays.
+std::string name_in_mapping(nb::handle key, const Argument& argument);
+
 // A map of copies, of the argument `tensors`: the library takes tensors of its own.
 TensorMap tensor_map(const char* function, nb::handle mapping);
 
@@ -143,15 +148,23 @@ class LazyArray {
   // None for a tensor that nobody asked for: the default-constructed one, of shape (0).
   [[nodiscard]] nb::object get() {
     if (!array_.is_valid()) {
-      const bool absent = tensor_.rank() == 1 && tensor_.size() == 0;
-      array_ = absent ? nb::none() : to_numpy(std::move(tensor_));
+      array_ = is_absent() ? nb::none() : to_numpy(std::move(tensor_));
     }
     return array_;
+  }
+  // "(2, 3)", or "None", without making the array.
+  [[nodiscard]] std::string shape_text() const {
+    if (array_.is_valid()) {
+      return nb::cast<std::string>(nb::str(nb::getattr(array_, "shape", nb::none())));
+    }
+    return is_absent() ? "None" : tensor_.shape().to_string();
   }
   // The tensor, as long as nobody has asked for the array.
   [[nodiscard]] BasicTensor<T>& tensor() { return tensor_; }
 
  private:
+  [[nodiscard]] bool is_absent() const { return tensor_.rank() == 1 && tensor_.size() == 0; }
+
   BasicTensor<T> tensor_;
   nb::object array_;
 };

@@ -1,13 +1,13 @@
 // attention() and attention_backward().
 #include "headwise/attention.h"
 
-#include <optional>
 #include <utility>
 
 #include "arrays.h"
 #include "bindings.h"
 #include "call.h"
 #include "masks.h"
+#include "options.h"
 #include "results.h"
 #include "types.h"
 
@@ -15,20 +15,26 @@ namespace headwise::python {
 
 namespace {
 
-// Arguments that forward and backward share, in the order of their signatures.
-AttentionOptions gather(const char* function, nb::handle mask, nb::handle bias,
-                        std::optional<float> scale, std::optional<float> softcap,
-                        const Dropout* dropout, Layout layout, const PackedLengths* packed,
-                        std::int64_t unmasked_tail, const ContextValue* context) {
-  AttentionOptions options{.mask = mask_of(mask, function),
-                           .bias = biases_of(bias, function),
-                           .scale = scale,
-                           .softcap = softcap,
-                           .layout = layout,
-                           .unmasked_tail = unmasked_tail,
-                           .context = context_of(context)};
-  if (dropout != nullptr) options.dropout = *dropout;
-  if (packed != nullptr) options.packed = *packed;
+// Arguments that forward and backward share.
+struct Shared {
+  nb::handle mask, bias, scale, softcap, dropout, layout, packed, unmasked_tail, context;
+};
+
+AttentionOptions gather(const char* function, const Shared& given) {
+  AttentionOptions options{
+      .mask = mask_of(given.mask, function),
+      .bias = biases_of(given.bias, function),
+      .scale = maybe_of<float>(given.scale, {function, "scale"}),
+      .softcap = maybe_of<float>(given.softcap, {function, "softcap"}),
+      .layout = option_of<Layout>(given.layout, {function, "layout"}),
+      .unmasked_tail = option_of<std::int64_t>(given.unmasked_tail, {function, "unmasked_tail"}),
+      .context = context_of(given.context, function)};
+  if (const auto* dropout = option_of<const Dropout*>(given.dropout, {function, "dropout"})) {
+    options.dropout = *dropout;
+  }
+  if (const auto* packed = option_of<const PackedLengths*>(given.packed, {function, "packed"})) {
+    options.packed = *packed;
+  }
   return options;
 }
 
@@ -43,42 +49,45 @@ MutableView as_brought(const ConstView& output) {
 }
 
 ResultValue forward(FloatsGiven query, FloatsGiven key, FloatsGiven value, MaskGiven mask,
-                    BiasGiven bias, std::optional<float> scale, std::optional<float> softcap,
-                    const Dropout* dropout, const WeightsRequest* weights, Layout layout,
-                    const PackedLengths* packed, std::int64_t unmasked_tail, FloatsGiven out,
-                    const ContextValue* context) {
+                    BiasGiven bias, NumberGiven scale, NumberGiven softcap, DropoutGiven dropout,
+                    RequestGiven weights, LayoutGiven layout, PackedGiven packed,
+                    IntegerGiven unmasked_tail, FloatsGiven out, ContextGiven context) {
   constexpr const char* kFunction = "attention";
   const Borrowed<const float> q(query, {kFunction, "query"});
   const Borrowed<const float> k(key, {kFunction, "key"});
   const Borrowed<const float> v(value, {kFunction, "value"});
   const Borrowed<float> output(out, {kFunction, "out"});
-  AttentionOptions options = gather(kFunction, mask, bias, scale, softcap, dropout, layout, packed,
-                                    unmasked_tail, context);
-  if (weights != nullptr) options.weights = *weights;
+  AttentionOptions options = gather(
+      kFunction, {mask, bias, scale, softcap, dropout, layout, packed, unmasked_tail, context});
+  if (const auto* request = option_of<const WeightsRequest*>(weights, {kFunction, "weights"})) {
+    options.weights = *request;
+  }
   options.out = output.view();
   AttentionResult result =
       without_gil([&] { return attention(q.view(), k.view(), v.view(), options); });
   return {std::move(result), nb::borrow(out)};
 }
 
-GradientsValue backward(FloatsGiven query, FloatsGiven key, FloatsGiven value, ResultValue& result,
+GradientsValue backward(FloatsGiven query, FloatsGiven key, FloatsGiven value, ResultGiven forward,
                         FloatsGiven output_gradient, MaskGiven mask, BiasGiven bias,
-                        std::optional<float> scale, std::optional<float> softcap,
-                        const Dropout* dropout, Layout layout, const PackedLengths* packed,
-                        std::int64_t unmasked_tail, bool bias_gradient,
-                        const ContextValue* context) {
+                        NumberGiven scale, NumberGiven softcap, DropoutGiven dropout,
+                        LayoutGiven layout, PackedGiven packed, IntegerGiven unmasked_tail,
+                        FlagGiven bias_gradient, ContextGiven context) {
   constexpr const char* kFunction = "attention_backward";
   const Borrowed<const float> q(query, {kFunction, "query"});
   const Borrowed<const float> k(key, {kFunction, "key"});
   const Borrowed<const float> v(value, {kFunction, "value"});
   const Borrowed<const float> gradient(output_gradient, {kFunction, "output_gradient"});
+  ResultValue& result = *option_of<ResultValue*>(forward, {kFunction, "forward"});
   const Borrowed<const float> output(result.output.get(), {kFunction, "forward.output"});
-  AttentionOptions options = gather(kFunction, mask, bias, scale, softcap, dropout, layout, packed,
-                                    unmasked_tail, context);
+  AttentionOptions options = gather(
+      kFunction, {mask, bias, scale, softcap, dropout, layout, packed, unmasked_tail, context});
   options.out = as_brought(output.view());
+  const BackwardOptions wanted{.bias_gradient =
+                                   option_of<bool>(bias_gradient, {kFunction, "bias_gradient"})};
   AttentionGradients gradients = without_gil([&] {
     return attention_backward({q.view(), k.view(), v.view()}, result.kept, gradient.view(), options,
-                              {.bias_gradient = bias_gradient});
+                              wanted);
   });
   return {std::move(gradients.query), std::move(gradients.key), std::move(gradients.value),
           std::move(gradients.bias)};

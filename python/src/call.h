@@ -18,10 +18,10 @@ struct ContextValue {
   std::shared_ptr<Context> context;
 };
 
-// The caller's context, or the calling thread's own. That is kept between calls, so that its threads
+// The argument `context` of a call, or the calling thread's own. That is kept between calls, so that its threads
 // stay alive and its scratch is used again; one for each Python thread, since a context serves one
 // call at a time.
-Context* context_of(const ContextValue* given);
+Context* context_of(nb::handle given, const char* function);
 
 // Takes the GIL again. Never returns if the interpreter has ended meanwhile.
 void take_gil(PyThreadState* state);

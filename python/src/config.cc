@@ -1,7 +1,6 @@
 // AttentionConfig: a value that does not change once made.
 #include "headwise/config.h"
 
-#include <charconv>
 #include <cstdint>
 #include <string>
 #include <tuple>
@@ -9,7 +8,9 @@
 
 #include "arrays.h"
 #include "bindings.h"
+#include "options.h"
 #include "types.h"
+#include "values.h"
 
 namespace headwise::python {
 
@@ -19,54 +20,36 @@ template <typename T>
 struct Field {
   const char* name;
   T AttentionConfig::*member;
-  const char* expected;  // in words, for whoever gives something else
 };
 template <typename T>
-Field(const char*, T AttentionConfig::*, const char*) -> Field<T>;
-
-constexpr const char* kInteger = "an integer";
-constexpr const char* kIntegerOrNone = "an integer or None";
-constexpr const char* kNumber = "a number";
-constexpr const char* kNumberOrNone = "a number or None";
-constexpr const char* kBool = "True or False";
+Field(const char*, T AttentionConfig::*) -> Field<T>;
 
 // Arguments, attributes, repr, equality and pickling all walk this list.
 constexpr auto kFields = std::tuple{
-    Field{"num_heads", &AttentionConfig::num_heads, kInteger},
-    Field{"num_kv_heads", &AttentionConfig::num_kv_heads, kIntegerOrNone},
-    Field{"key_dim", &AttentionConfig::key_dim, kInteger},
-    Field{"value_dim", &AttentionConfig::value_dim, kIntegerOrNone},
-    Field{"query_features", &AttentionConfig::query_features, kInteger},
-    Field{"key_features", &AttentionConfig::key_features, kIntegerOrNone},
-    Field{"value_features", &AttentionConfig::value_features, kIntegerOrNone},
-    Field{"output_features", &AttentionConfig::output_features, kIntegerOrNone},
-    Field{"use_bias", &AttentionConfig::use_bias, kBool},
-    Field{"use_output_bias", &AttentionConfig::use_output_bias, "True, False or None"},
-    Field{"dropout", &AttentionConfig::dropout, kNumber},
-    Field{"scale", &AttentionConfig::scale, kNumberOrNone},
-    Field{"softcap", &AttentionConfig::softcap, kNumberOrNone},
-    Field{"use_gate", &AttentionConfig::use_gate, kBool},
-    Field{"qk_norm", &AttentionConfig::qk_norm, "a QkNorm"},
-    Field{"qk_norm_epsilon", &AttentionConfig::qk_norm_epsilon, kNumber},
-    Field{"add_bias_kv", &AttentionConfig::add_bias_kv, kBool},
-    Field{"add_zero_attn", &AttentionConfig::add_zero_attn, kBool},
-    Field{"seed", &AttentionConfig::seed, "an integer ≥ 0"},
+    Field{"num_heads", &AttentionConfig::num_heads},
+    Field{"num_kv_heads", &AttentionConfig::num_kv_heads},
+    Field{"key_dim", &AttentionConfig::key_dim},
+    Field{"value_dim", &AttentionConfig::value_dim},
+    Field{"query_features", &AttentionConfig::query_features},
+    Field{"key_features", &AttentionConfig::key_features},
+    Field{"value_features", &AttentionConfig::value_features},
+    Field{"output_features", &AttentionConfig::output_features},
+    Field{"use_bias", &AttentionConfig::use_bias},
+    Field{"use_output_bias", &AttentionConfig::use_output_bias},
+    Field{"dropout", &AttentionConfig::dropout},
+    Field{"scale", &AttentionConfig::scale},
+    Field{"softcap", &AttentionConfig::softcap},
+    Field{"use_gate", &AttentionConfig::use_gate},
+    Field{"qk_norm", &AttentionConfig::qk_norm},
+    Field{"qk_norm_epsilon", &AttentionConfig::qk_norm_epsilon},
+    Field{"add_bias_kv", &AttentionConfig::add_bias_kv},
+    Field{"add_zero_attn", &AttentionConfig::add_zero_attn},
+    Field{"seed", &AttentionConfig::seed},
 };
 
 template <typename Visit>
 void for_each_field(Visit visit) {
   std::apply([&](const auto&... field) { (visit(field), ...); }, kFields);
-}
-
-template <typename T>
-T cast_field(const Field<T>& field, nb::handle value) {
-  T result{};
-  constexpr bool kConvert = !std::is_enum_v<T>;  // from numpy's integers; enumerators have names
-  if (!nb::try_cast(value, result, kConvert)) {
-    fail_type({"AttentionConfig", field.name}, field.expected,
-              nb::cast<std::string>(nb::repr(value)));
-  }
-  return result;
 }
 
 // `config` with some of its fields replaced, and checked.
@@ -75,7 +58,9 @@ AttentionConfig replaced(AttentionConfig config, const nb::dict& changes) {
   for_each_field([&](const auto& field) {
     if (!changes.contains(field.name)) return;
     ++known;
-    config.*field.member = cast_field(field, changes[field.name]);
+    using Value = std::remove_cvref_t<decltype(config.*field.member)>;
+    config.*field.member =
+        option_of<Value>(nb::object(changes[field.name]), {"AttentionConfig", field.name});
   });
   if (known != changes.size()) {
     for_each_field([&](const auto& field) {
@@ -105,13 +90,8 @@ nb::dict state(const AttentionConfig& config) {
   return fields;
 }
 
-// 0.1F is 0.10000000149 to Python; its shortest spelling names the same float.
-std::string text(float number) {
-  char digits[32];
-  char* const end = std::to_chars(digits, digits + sizeof digits, number).ptr;
-  return {digits, end};
-}
-std::string text(const std::optional<float>& number) { return text(*number); }
+std::string text(float number) { return text_of(number); }
+std::string text(const std::optional<float>& number) { return text_of(*number); }
 template <typename T>
 std::string text(const T& value) {
   const nb::object object = nb::cast(value);
@@ -198,8 +178,7 @@ void bind_config(nb::module_& module) {
           nb::sig("def replace(self, **fields: object) -> AttentionConfig"),
           "The same configuration with other values in some fields.")
       .def("__repr__", &repr)
-      .def("__eq__", &equal, nb::is_operator(),
-           nb::sig("def __eq__(self, other: object, /) -> bool"))
+      .def("__eq__", &equal, nb::is_operator(), nb::sig(kEqualSignature))
       .def("__hash__",
            [](const AttentionConfig& self) { return nb::hash(nb::tuple(state(self).items())); })
       .def("__getstate__", [](const AttentionConfig& self) { return FieldsMade(state(self)); })

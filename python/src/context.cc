@@ -7,6 +7,9 @@
 
 #include "bindings.h"
 #include "call.h"
+#include "options.h"
+#include "types.h"
+#include "values.h"
 
 namespace headwise::python {
 
@@ -23,7 +26,9 @@ ContextValue default_context() {
   return {context};
 }
 
-ContextValue make_context(std::optional<int> threads, const std::optional<std::string>& target) {
+ContextValue make_context(IntegerGiven threads_given, TextGiven target_given) {
+  const auto threads = option_of<std::optional<int>>(threads_given, {"Context", "threads"});
+  const auto target = option_of<std::optional<std::string>>(target_given, {"Context", "target"});
   if (target) return {std::make_shared<Context>(threads.value_or(Context().threads()), *target)};
   return {threads ? std::make_shared<Context>(*threads) : std::make_shared<Context>()};
 }
@@ -87,8 +92,9 @@ void bind_report(nb::module_& module) {
 
 }  // namespace
 
-Context* context_of(const ContextValue* given) {
-  return (given != nullptr ? *given : default_context()).context.get();
+Context* context_of(nb::handle given, const char* function) {
+  const auto* value = option_of<const ContextValue*>(given, {function, "context"});
+  return (value != nullptr ? *value : default_context()).context.get();
 }
 
 void bind_context(nb::module_& module) {
@@ -105,7 +111,7 @@ void bind_context(nb::module_& module) {
       .def(
           "__eq__",
           [](const ContextValue& a, const ContextValue& b) { return a.context == b.context; },
-          nb::is_operator(), nb::sig("def __eq__(self, other: object, /) -> bool"))
+          nb::is_operator(), nb::sig(kEqualSignature))
       .def("__hash__",
            [](const ContextValue& self) {
              return std::hash<std::shared_ptr<Context>>()(self.context);
@@ -119,8 +125,10 @@ True
 )");
   module.def(
       "set_default_context",
-      [](const ContextValue* context) {
-        thread_context() = context == nullptr ? nullptr : context->context;
+      [](ContextGiven context) {
+        const auto* value =
+            option_of<const ContextValue*>(context, {"set_default_context", "context"});
+        thread_context() = value == nullptr ? nullptr : value->context;
       },
       nb::arg("context").none(), R"(Gives the calling thread another context; None: a new one.
 

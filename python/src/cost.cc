@@ -61,6 +61,65 @@ constexpr const char* kStageDoc = R"(Parts of the work, in the order of a forwar
 >>> headwise.Stage.Scores.name
 'Scores'
 )";
+constexpr const char* kPassDoc = R"(Forward or Backward.
+
+>>> import headwise
+>>> call = headwise.LayerCall(queries=128, training=True)
+>>> headwise.layer_cost(headwise.presets.paper(), call).stages[-1].pass_
+Pass.Backward
+)";
+constexpr const char* kBoundDoc = R"(What a stage's time follows from.
+
+>>> import headwise
+>>> [bound.name for bound in headwise.Bound]
+['Compute', 'Memory']
+)";
+constexpr const char* kStageCostDoc = R"(One stage of a LayerCost.
+
+>>> import headwise
+>>> cost = headwise.layer_cost(headwise.presets.paper(), headwise.LayerCall(queries=128))
+>>> scores = cost.stages[3]
+>>> scores.stage.name, scores.flops
+('Scores', 16777216)
+)";
+constexpr const char* kStageTimeDoc = R"(One stage of a Prediction.
+
+>>> import headwise
+>>> plan = headwise.plan(headwise.presets.paper(), queries=128, threads=1)
+>>> first = plan.prediction.stages[0]
+>>> first.stage.name, first.seconds > 0
+('QueryProjection', True)
+)";
+constexpr const char* kMemoryDoc = R"(Bytes of a LayerCost.
+
+>>> import headwise
+>>> cost = headwise.layer_cost(headwise.presets.paper(), headwise.LayerCall(queries=128))
+>>> cost.memory.parameters, cost.memory.output
+(4194304, 262144)
+)";
+constexpr const char* kRanksDoc = R"(What no choice of weights gives a head more of.
+
+>>> import headwise
+>>> cost = headwise.layer_cost(headwise.presets.paper(), headwise.LayerCall(queries=128))
+>>> cost.ranks.scores, cost.ranks.factored_scores, cost.ranks.merged_scores
+(64, 65536, 262144)
+)";
+constexpr const char* kPredictionDoc = R"(What predict() returns.
+
+>>> import headwise
+>>> prediction = headwise.plan(headwise.presets.paper(), queries=128, threads=1).prediction
+>>> prediction.seconds > prediction.overhead > 0
+True
+)";
+constexpr const char* kTimingDoc = R"(What measure_layers() returns of each layer.
+
+>>> import headwise
+>>> run = headwise.LayerRun(headwise.presets.paper(8, 2), headwise.LayerCall(queries=3))
+>>> yardsticks = headwise.Yardsticks(headwise.default_target(), largest_bytes=1 << 16)
+>>> timing, = headwise.measure_layers([run], yardsticks, rounds=3)
+>>> timing.rounds <= 3
+True
+)";
 constexpr const char* kCostDoc =
     R"(What layer_cost() counts; `flops`, `operations` and `bytes` of all stages together.
 
@@ -139,19 +198,19 @@ void bind_stages(nb::module_& module) {
       .value("Softmax", Stage::Softmax)
       .value("Values", Stage::Values)
       .value("OutputProjection", Stage::OutputProjection);
-  nb::enum_<Pass>(module, "Pass", "Forward or Backward.")
+  nb::enum_<Pass>(module, "Pass", kPassDoc)
       .value("Forward", Pass::Forward)
       .value("Backward", Pass::Backward);
-  nb::enum_<Bound>(module, "Bound", "What a stage's time follows from.")
+  nb::enum_<Bound>(module, "Bound", kBoundDoc)
       .value("Compute", Bound::Compute)
       .value("Memory", Bound::Memory);
-  nb::class_<StageCost>(module, "StageCost", "One stage of a LayerCost.")
+  nb::class_<StageCost>(module, "StageCost", kStageCostDoc)
       .def_ro("stage", &StageCost::stage)
       .def_ro("pass_", &StageCost::pass)
       .def_ro("flops", &StageCost::flops, "Of matrix products; a multiply-add counts two.")
       .def_ro("operations", &StageCost::operations, "Of everything else.")
       .def_ro("bytes", &StageCost::bytes, "Every input read once, every output written once.");
-  nb::class_<StageTime>(module, "StageTime", "One stage of a Prediction.")
+  nb::class_<StageTime>(module, "StageTime", kStageTimeDoc)
       .def_ro("stage", &StageTime::stage)
       .def_ro("pass_", &StageTime::pass)
       .def_ro("seconds", &StageTime::seconds)
@@ -159,7 +218,7 @@ void bind_stages(nb::module_& module) {
 }
 
 void bind_memory(nb::module_& module) {
-  nb::class_<MemoryCost>(module, "MemoryCost", "Bytes of a LayerCost.")
+  nb::class_<MemoryCost>(module, "MemoryCost", kMemoryDoc)
       .def_ro("parameters", &MemoryCost::parameters)
       .def_ro("packed_kernels", &MemoryCost::packed_kernels,
               "The layer's second copy, in the order that the products read.")
@@ -173,7 +232,7 @@ void bind_memory(nb::module_& module) {
       .def_ro("saved", &MemoryCost::saved, "Training: from forward to backward.")
       .def_ro("gradients", &MemoryCost::gradients, "Training: of inputs and parameters.")
       .def_ro("backward_buffers", &MemoryCost::backward_buffers, "Training.");
-  nb::class_<RankBounds>(module, "RankBounds", "What no choice of weights gives a head more of.")
+  nb::class_<RankBounds>(module, "RankBounds", kRanksDoc)
       .def_ro("scores", &RankBounds::scores, "min(key_dim, query features, key features)")
       .def_ro("values", &RankBounds::values, "min(value_dim, value features, output features)")
       .def_ro("factored_scores", &RankBounds::factored_scores, "Numbers in a head's W_q and W_k.")
@@ -197,12 +256,17 @@ void bind_cost_value(nb::module_& module) {
       .def_prop_ro("ranks", field(&LayerCost::ranks))
       .def_prop_ro("flops", [](const CostValue& self) { return self.cost.flops(); })
       .def_prop_ro("operations", [](const CostValue& self) { return self.cost.operations(); })
-      .def_prop_ro("bytes", [](const CostValue& self) { return self.cost.bytes(); });
+      .def_prop_ro("bytes", [](const CostValue& self) { return self.cost.bytes(); })
+      .def("__repr__", [](const CostValue& self) {
+        return "<LayerCost: " + std::to_string(self.cost.weights.total) + " parameters, " +
+               std::to_string(self.cost.flops()) + " FLOP, " + std::to_string(self.cost.bytes()) +
+               " bytes read and written>";
+      });
 }
 
 void bind_times(nb::module_& module) {
   using nb::arg;
-  nb::class_<Prediction>(module, "Prediction", "What predict() returns.")
+  nb::class_<Prediction>(module, "Prediction", kPredictionDoc)
       .def_ro("stages", &Prediction::stages, "As in LayerCost.")
       .def_ro("overhead", &Prediction::overhead, "Seconds: calls, tasks, waking threads.")
       .def_ro("seconds", &Prediction::seconds, "Of all.");
@@ -215,7 +279,7 @@ void bind_times(nb::module_& module) {
           arg("config"), arg("call"))
       .def_ro("config", &RunValue::config)
       .def_ro("call", &RunValue::call);
-  nb::class_<LayerTiming>(module, "LayerTiming", "What measure_layers() returns of each layer.")
+  nb::class_<LayerTiming>(module, "LayerTiming", kTimingDoc)
       .def_ro("seconds", &LayerTiming::seconds, "Median of the rounds that nobody disturbed.")
       .def_ro("seconds_low", &LayerTiming::seconds_low, "Their lower quartile.")
       .def_ro("seconds_high", &LayerTiming::seconds_high, "Their upper quartile.")

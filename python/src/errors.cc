@@ -17,11 +17,12 @@ void replace_all(std::string& text, const std::string& from, const std::string& 
   }
 }
 
-// "MultiHeadAttention::forward" and "options.mask" are C++; here they are called
-// MultiHeadAttention.forward and mask.
+// "MultiHeadAttention::forward", "options.mask" and "nullopt" are C++; here they are called
+// MultiHeadAttention.forward, mask and None.
 std::string in_python(std::string text) {
   replace_all(text, "::", ".");
   replace_all(text, "options.", "");
+  replace_all(text, "nullopt", "None");
   return text;
 }
 

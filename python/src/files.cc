@@ -69,6 +69,15 @@ threads may read from it. Nothing in a file is trusted.
 >>> "x" in file, file.read("x").sum()
 (True, np.float32(6.0))
 )";
+constexpr const char* kInfoDoc = R"(A tensor in a file, before it is read.
+
+>>> import headwise, numpy, os, tempfile
+>>> path = os.path.join(tempfile.mkdtemp(), "x.safetensors")
+>>> headwise.write_safetensors(path, {"x": numpy.ones((2, 3), numpy.float32)})
+>>> info, = headwise.TensorFile.open(path).tensors
+>>> info.name, info.shape, info.dtype
+('x', (2, 3), 'F32')
+)";
 constexpr const char* kNpyDoc = R"(One array.
 
 >>> import headwise, numpy, os, tempfile
@@ -135,7 +144,7 @@ void bind_error(nb::module_& module) {
 
 void bind_reader(nb::module_& module) {
   using nb::arg;
-  nb::class_<TensorInfo>(module, "TensorInfo", "A tensor in a file, before it is read.")
+  nb::class_<TensorInfo>(module, "TensorInfo", kInfoDoc)
       .def_ro("name", &TensorInfo::name)
       .def_prop_ro("shape", [](const TensorInfo& info) { return ShapeMade(to_tuple(info.shape)); })
       .def_ro("dtype", &TensorInfo::dtype, "In safetensors' words: 'F32', 'BF16', 'I64', 'BOOL'.");

@@ -1,13 +1,14 @@
 // MultiHeadAttention.
 #include "headwise/layer.h"
 
-#include <optional>
+#include <string>
 #include <utility>
 
 #include "arrays.h"
 #include "bindings.h"
 #include "call.h"
 #include "masks.h"
+#include "options.h"
 #include "results.h"
 #include "types.h"
 #include "weights.h"
@@ -16,35 +17,41 @@ namespace headwise::python {
 
 namespace {
 
-// Arguments that forward and backward share, in the order of their signatures.
-ForwardOptions gather(const char* function, nb::handle mask, nb::handle bias, bool training,
-                      std::optional<std::uint64_t> dropout_seed, nb::handle sequence_ids,
-                      const PackedLengths* packed, const ContextValue* context) {
-  ForwardOptions options{.mask = mask_of(mask, function),
-                         .bias = biases_of(bias, function),
-                         .training = training,
-                         .dropout_seed = dropout_seed,
-                         .sequence_ids = integer_list(sequence_ids, {function, "sequence_ids"}),
-                         .context = context_of(context)};
-  if (packed != nullptr) options.packed = *packed;
+// Arguments that forward and backward share.
+struct Shared {
+  nb::handle mask, bias, training, dropout_seed, sequence_ids, packed, context;
+};
+
+ForwardOptions gather(const char* function, const Shared& given) {
+  ForwardOptions options{
+      .mask = mask_of(given.mask, function),
+      .bias = biases_of(given.bias, function),
+      .training = option_of<bool>(given.training, {function, "training"}),
+      .dropout_seed = maybe_of<std::uint64_t>(given.dropout_seed, {function, "dropout_seed"}),
+      .sequence_ids = integer_list(given.sequence_ids, {function, "sequence_ids"}),
+      .context = context_of(given.context, function)};
+  if (const auto* packed = option_of<const PackedLengths*>(given.packed, {function, "packed"})) {
+    options.packed = *packed;
+  }
   return options;
 }
 
 ResultValue forward(const MultiHeadAttention& layer, FloatsGiven query, FloatsGiven key,
-                    FloatsGiven value, MaskGiven mask, BiasGiven bias,
-                    const WeightsRequest* weights, bool training,
-                    std::optional<std::uint64_t> dropout_seed, IntegersGiven sequence_ids,
-                    bool save_for_backward, const PackedLengths* packed, FloatsGiven out,
-                    const ContextValue* context) {
+                    FloatsGiven value, MaskGiven mask, BiasGiven bias, RequestGiven weights,
+                    FlagGiven training, IntegerGiven dropout_seed, IntegersGiven sequence_ids,
+                    FlagGiven save_for_backward, PackedGiven packed, FloatsGiven out,
+                    ContextGiven context) {
   constexpr const char* kFunction = "MultiHeadAttention.forward";
   const Borrowed<const float> q(query, {kFunction, "query"});
   const Borrowed<const float> k(key, {kFunction, "key"});
   const Borrowed<const float> v(value, {kFunction, "value"});
   const Borrowed<float> output(out, {kFunction, "out"});
   ForwardOptions options =
-      gather(kFunction, mask, bias, training, dropout_seed, sequence_ids, packed, context);
-  if (weights != nullptr) options.weights = *weights;
-  options.save_for_backward = save_for_backward;
+      gather(kFunction, {mask, bias, training, dropout_seed, sequence_ids, packed, context});
+  if (const auto* request = option_of<const WeightsRequest*>(weights, {kFunction, "weights"})) {
+    options.weights = *request;
+  }
+  options.save_for_backward = option_of<bool>(save_for_backward, {kFunction, "save_for_backward"});
   options.out = output.view();
   AttentionResult result = without_gil([&] {
     return layer.forward({q.view(), k.view(), v.view()}, options);
@@ -53,21 +60,23 @@ ResultValue forward(const MultiHeadAttention& layer, FloatsGiven query, FloatsGi
 }
 
 LayerGradientsValue backward(const MultiHeadAttention& layer, FloatsGiven query, FloatsGiven key,
-                             FloatsGiven value, const ResultValue& result,
-                             FloatsGiven output_gradient, MaskGiven mask, BiasGiven bias,
-                             bool training, std::optional<std::uint64_t> dropout_seed,
-                             IntegersGiven sequence_ids, const PackedLengths* packed,
-                             bool bias_gradient, const ContextValue* context) {
+                             FloatsGiven value, ResultGiven forward, FloatsGiven output_gradient,
+                             MaskGiven mask, BiasGiven bias, FlagGiven training,
+                             IntegerGiven dropout_seed, IntegersGiven sequence_ids,
+                             PackedGiven packed, FlagGiven bias_gradient, ContextGiven context) {
   constexpr const char* kFunction = "MultiHeadAttention.backward";
   const Borrowed<const float> q(query, {kFunction, "query"});
   const Borrowed<const float> k(key, {kFunction, "key"});
   const Borrowed<const float> v(value, {kFunction, "value"});
   const Borrowed<const float> gradient(output_gradient, {kFunction, "output_gradient"});
+  const ResultValue& result = *option_of<ResultValue*>(forward, {kFunction, "forward"});
   const ForwardOptions options =
-      gather(kFunction, mask, bias, training, dropout_seed, sequence_ids, packed, context);
+      gather(kFunction, {mask, bias, training, dropout_seed, sequence_ids, packed, context});
+  const BackwardOptions wanted{.bias_gradient =
+                                   option_of<bool>(bias_gradient, {kFunction, "bias_gradient"})};
   return LayerGradientsValue(without_gil([&] {
     return layer.backward({q.view(), k.view(), v.view()}, result.kept, gradient.view(), options,
-                          {.bias_gradient = bias_gradient});
+                          wanted);
   }));
 }
 
@@ -121,6 +130,18 @@ bias_gradient: also of every bias, in its own shape; one more pass over the scor
 ['attention_output/bias', 'attention_output/kernel']
 )";
 
+// "<MultiHeadAttention: 8 heads of 64, 512 → 512 features>"
+std::string repr(const MultiHeadAttention& layer) {
+  const AttentionConfig& config = layer.config();
+  const auto text = [](std::int64_t number) { return std::to_string(number); };
+  std::string heads = text(config.num_heads) + " heads of " + text(config.key_dim);
+  if (config.kv_heads() != config.num_heads) {
+    heads += " (" + text(config.kv_heads()) + " for keys and values)";
+  }
+  return "<MultiHeadAttention: " + heads + ", " + text(config.query_features) + " → " +
+         text(config.outputs()) + " features>";
+}
+
 using LayerHandle = nb::handle_t<MultiHeadAttention>;
 
 nb::dict weights_dict(LayerHandle self) {
@@ -135,10 +156,11 @@ void bind_layer(nb::module_& module) {
   nb::class_<MultiHeadAttention>(module, "MultiHeadAttention", kLayerDoc)
       .def(
           "__init__",
-          [](MultiHeadAttention* self, const AttentionConfig& config, WeightsGiven weights) {
-            AttentionWeights copied =
-                weights_of(weights, config, {"MultiHeadAttention", "weights"});
-            new (self) MultiHeadAttention(config, std::move(copied));
+          [](MultiHeadAttention* self, ConfigGiven config, WeightsGiven weights) {
+            constexpr const char* kFunction = "MultiHeadAttention";
+            const auto& checked = *option_of<const AttentionConfig*>(config, {kFunction, "config"});
+            AttentionWeights copied = weights_of(weights, checked, {kFunction, "weights"});
+            new (self) MultiHeadAttention(checked, std::move(copied));
           },
           arg("config"), arg("weights"))
       .def_prop_ro("config", &MultiHeadAttention::config)
@@ -153,6 +175,7 @@ void bind_layer(nb::module_& module) {
            arg("forward"), arg("output_gradient"), nb::kw_only(), none("mask"), none("bias"),
            arg("training") = false, none("dropout_seed"), none("sequence_ids"), none("packed"),
            arg("bias_gradient") = false, none("context"), kBackwardDoc)
+      .def("__repr__", &repr)
       .def("__reduce__", [](LayerHandle self) {
         const auto& layer = *nb::inst_ptr<MultiHeadAttention>(self);
         return ReducedMade(

@@ -33,8 +33,7 @@ struct StoredValue {
 
 NamedShape named_shape(const nb::handle& name, const nb::handle& shape) {
   const Argument argument{"find_layers", "tensors"};
-  std::string text;
-  if (!nb::try_cast(name, text)) fail_type(argument, "names that are text", name_of_type(name));
+  std::string text = name_in_mapping(name, argument);
   const std::vector<std::int64_t> extents = integer_list(shape, argument);
   return {std::move(text), Shape(extents)};
 }
@@ -192,6 +191,26 @@ query, value, key, and an output of its own.
 >>> "layers/multi_head_attention/query_dense/vars/0" in model.tensors, "config.json" in model.metadata
 (True, True)
 )";
+constexpr const char* kStoredDoc = R"(What write_layer() and keras_model_of() return.
+
+>>> import headwise
+>>> config = headwise.presets.d2l(8, 2)
+>>> parts = headwise.LayerParts(config, headwise.AttentionWeights.glorot(config, seed=1))
+>>> stored = headwise.write_layer(parts, headwise.WeightLayout.D2l)
+>>> sorted(stored.tensors)
+['W_k.weight', 'W_o.weight', 'W_q.weight', 'W_v.weight']
+)";
+constexpr const char* kDifferenceDoc = R"(What compare_layers() returns.
+
+>>> import headwise, numpy
+>>> config = headwise.presets.paper(8, 2)
+>>> a, b = (headwise.LayerParts(config, headwise.AttentionWeights.glorot(config, seed=seed))
+...         for seed in (1, 2))
+>>> x = numpy.ones((1, 3, 8), numpy.float32)
+>>> difference = headwise.compare_layers(a, [x], b, [x])
+>>> difference.same_bits, difference.output_error > 0, len(difference.weight_changes)
+(False, True, 2)
+)";
 constexpr const char* kScaleDoc =
     R"(The same function with scale 1/√key_dim, all that most layouts can hold.
 
@@ -272,7 +291,7 @@ void bind_found(nb::module_& module) {
 
 void bind_written(nb::module_& module) {
   using nb::arg;
-  nb::class_<StoredValue>(module, "StoredLayer", "What write_layer() and keras_model_of() return.")
+  nb::class_<StoredValue>(module, "StoredLayer", kStoredDoc)
       .def_prop_ro("tensors",
                    [](const StoredValue& self) { return WeightsMade(nb::borrow(self.tensors)); })
       .def_ro("metadata", &StoredValue::metadata);
@@ -287,7 +306,7 @@ void bind_written(nb::module_& module) {
       "with_default_scale",
       [](const PartsValue& layer) { return PartsValue(with_default_scale(layer.parts())); },
       arg("layer"), kScaleDoc);
-  nb::class_<LayerDifference>(module, "LayerDifference", "What compare_layers() returns.")
+  nb::class_<LayerDifference>(module, "LayerDifference", kDifferenceDoc)
       .def_ro("same_bits", &LayerDifference::same_bits, "Of the outputs.")
       .def_ro("output_error", &LayerDifference::output_error, "√(Σ(a − b)² / Σa²) over the output.")
       .def_ro("weight_changes", &LayerDifference::weight_changes,

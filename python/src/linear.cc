@@ -14,11 +14,11 @@ namespace headwise::python {
 namespace {
 
 FloatsMade linear_call(FloatsGiven input, FloatsGiven kernel, FloatsGiven bias,
-                       const ContextValue* context) {
+                       ContextGiven context) {
   const Borrowed<const float> x(input, {"linear", "input"});
   const Borrowed<const float> w(kernel, {"linear", "kernel"});
   const Borrowed<const float> b(bias, {"linear", "bias"});
-  Context* const used = context_of(context);
+  Context* const used = context_of(context, "linear");
   return to_numpy(without_gil([&] { return linear(x.view(), w.view(), b.view(), used); }));
 }
 
@@ -33,22 +33,21 @@ struct LinearGradientsValue {
 };
 
 LinearGradientsValue linear_backward_call(FloatsGiven input, FloatsGiven kernel,
-                                          FloatsGiven output_gradient,
-                                          const ContextValue* context) {
+                                          FloatsGiven output_gradient, ContextGiven context) {
   constexpr const char* kFunction = "linear_backward";
   const Borrowed<const float> x(input, {kFunction, "input"});
   const Borrowed<const float> w(kernel, {kFunction, "kernel"});
   const Borrowed<const float> dy(output_gradient, {kFunction, "output_gradient"});
-  Context* const used = context_of(context);
+  Context* const used = context_of(context, kFunction);
   return LinearGradientsValue(
       without_gil([&] { return linear_backward(x.view(), w.view(), dy.view(), used); }));
 }
 
 FloatsMade packed_call(const PackedLinear& map, FloatsGiven input, FloatsGiven out,
-                       const ContextValue* context) {
+                       ContextGiven context) {
   const Borrowed<const float> x(input, {"PackedLinear", "input"});
   const Borrowed<float> y(out, {"PackedLinear", "out"});
-  Context* const used = context_of(context);
+  Context* const used = context_of(context, "PackedLinear");
   if (!y.view().present()) {
     return to_numpy(without_gil([&] { return map(x.view(), used); }));
   }
@@ -59,9 +58,9 @@ FloatsMade packed_call(const PackedLinear& map, FloatsGiven input, FloatsGiven o
   return nb::borrow(out);
 }
 
-FloatsMade sigmoid_call(FloatsGiven input, const ContextValue* context) {
+FloatsMade sigmoid_call(FloatsGiven input, ContextGiven context) {
   const Borrowed<const float> x(input, {"sigmoid", "input"});
-  Context* const used = context_of(context);
+  Context* const used = context_of(context, "sigmoid");
   return to_numpy(without_gil([&] { return sigmoid(x.view(), used); }));
 }
 
@@ -127,7 +126,11 @@ void bind_linear(nb::module_& module) {
   nb::class_<LinearGradientsValue>(module, "LinearGradients", kGradientsDoc)
       .def_prop_ro("input", array(&LinearGradientsValue::input))
       .def_prop_ro("kernel", array(&LinearGradientsValue::kernel))
-      .def_prop_ro("bias", array(&LinearGradientsValue::bias));
+      .def_prop_ro("bias", array(&LinearGradientsValue::bias))
+      .def("__repr__", [](const LinearGradientsValue& self) {
+        return "<LinearGradients: input " + self.input.shape_text() + ", kernel " +
+               self.kernel.shape_text() + ", bias " + self.bias.shape_text() + ">";
+      });
   module.def("linear_backward", &linear_backward_call, arg("input"), arg("kernel"),
              arg("output_gradient"), nb::kw_only(), none("context"), kBackwardDoc);
   module.def("sigmoid", &sigmoid_call, arg("input"), nb::kw_only(), none("context"), kSigmoidDoc);
@@ -142,6 +145,11 @@ void bind_linear(nb::module_& module) {
           arg("kernel"), none("bias"))
       .def_prop_ro("inputs", &PackedLinear::inputs)
       .def_prop_ro("outputs", &PackedLinear::outputs)
+      .def("__repr__",
+           [](const PackedLinear& self) {
+             return "<PackedLinear: " + std::to_string(self.inputs()) + " → " +
+                    std::to_string(self.outputs()) + " features>";
+           })
       .def("__call__", &packed_call, arg("input"), nb::kw_only(), none("out"), none("context"));
 }
 

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "bindings.h"
+#include "options.h"
 #include "types.h"
 
 namespace headwise::python {
@@ -26,12 +27,20 @@ std::string text_of(Alignment alignment) {
   return alignment == Alignment::TopLeft ? "Alignment.TopLeft" : "Alignment.BottomRight";
 }
 
-MaskValue causal_mask(std::optional<Alignment> alignment) {
-  if (!alignment) return {causal(), {}, "causal()"};
-  return {causal(*alignment), {}, "causal(" + text_of(*alignment) + ")"};
+MaskValue causal_mask(AlignmentGiven alignment) {
+  const auto said = maybe_of<Alignment>(alignment, {"causal", "alignment"});
+  if (!said) return {causal(), {}, "causal()"};
+  return {causal(*said), {}, "causal(" + text_of(*said) + ")"};
 }
 
-MaskValue window_mask(std::optional<std::int64_t> left, std::optional<std::int64_t> right) {
+MaskValue aligned_mask(AlignmentGiven alignment) {
+  const auto said = option_of<Alignment>(alignment, {"aligned", "alignment"});
+  return {aligned(said), {}, "aligned(" + text_of(said) + ")"};
+}
+
+MaskValue window_mask(IntegerGiven left_given, IntegerGiven right_given) {
+  const auto left = option_of<std::optional<std::int64_t>>(left_given, {"window", "left"});
+  const auto right = option_of<std::optional<std::int64_t>>(right_given, {"window", "right"});
   const auto side = [](std::optional<std::int64_t> count) {
     return count ? std::to_string(*count) : "None";
   };
@@ -50,17 +59,24 @@ MaskValue query_lengths_mask(IntegersGiven lengths) {
   return {query_lengths(std::move(values)), {}, std::move(text)};
 }
 
+MaskValue offset_mask(IntegerGiven offset) {
+  const auto position = option_of<std::int64_t>(offset, {"query_offset", "offset"});
+  return {query_offset(position), {}, "query_offset(" + std::to_string(position) + ")"};
+}
+
 MaskValue offsets_mask(IntegersGiven offsets) {
   std::vector<std::int64_t> values = integer_list(offsets, {"query_offsets", "offsets"});
   std::string text = "query_offsets(<" + std::to_string(values.size()) + " offsets>)";
   return {query_offsets(std::move(values)), {}, std::move(text)};
 }
 
-MaskValue keep_mask(BoolsGiven values, std::optional<Axes> axes) {
+MaskValue keep_mask(BoolsGiven values, AxesGiven axes) {
   const auto array =
       std::make_shared<const Borrowed<const bool>>(values, Argument{"keep", "values"});
   std::string text = "keep(" + shaped("bool", array->view().shape()) + ")";
-  return {keep(SharedView<bool>(array->view()), axes), {array}, std::move(text)};
+  return {keep(SharedView<bool>(array->view()), maybe_of<Axes>(axes, {"keep", "axes"})),
+          {array},
+          std::move(text)};
 }
 
 MaskValue segments_mask(IntegersGiven query_ids, IntegersGiven key_ids) {
@@ -125,18 +141,19 @@ void bind_types(nb::module_& module) {
   nb::enum_<Alignment>(module, "Alignment", kAlignmentDoc)
       .value("TopLeft", Alignment::TopLeft)
       .value("BottomRight", Alignment::BottomRight);
-  nb::class_<MaskValue>(module, "Mask", kMaskDoc)
-      .def(nb::init<>())
+  nb::class_<MaskValue> mask(module, "Mask", kMaskDoc);
+  mask.def(nb::init<>())
       .def("__and__", &join, nb::is_operator())
       .def("__repr__",
            [](const MaskValue& self) { return self.text.empty() ? "Mask()" : self.text; });
-  nb::class_<BiasValue>(module, "Bias", kBiasDoc)
-      .def(
+  bind_mask_value(mask);
+  nb::class_<BiasValue> bias(module, "Bias", kBiasDoc);
+  bias.def(
           "__init__",
-          [](BiasValue* self, FloatsGiven values, std::optional<Axes> axes) {
+          [](BiasValue* self, FloatsGiven values, AxesGiven axes) {
             new (self) BiasValue{
                 std::make_shared<const Borrowed<const float>>(values, Argument{"Bias", "values"}),
-                axes};
+                maybe_of<Axes>(axes, {"Bias", "axes"})};
           },
           nb::arg("values"), nb::arg("axes") = nb::none())
       .def_ro("axes", &BiasValue::axes)
@@ -146,6 +163,7 @@ void bind_types(nb::module_& module) {
       .def("__repr__", [](const BiasValue& self) {
         return "Bias(" + shaped("float32", self.array->view().shape()) + ")";
       });
+  bind_bias_value(bias);
 }
 
 }  // namespace
@@ -185,23 +203,14 @@ void bind_masks(nb::module_& module) {
 >>> headwise.causal() & headwise.query_offset(7)
 causal() & query_offset(7)
 )");
-  module.def(
-      "aligned",
-      [](Alignment alignment) {
-        return MaskValue{aligned(alignment), {}, "aligned(" + text_of(alignment) + ")"};
-      },
-      nb::arg("alignment"), R"(Positions only; hides nothing.
+  module.def("aligned", &aligned_mask, nb::arg("alignment"), R"(Positions only; hides nothing.
 
 >>> import headwise
 >>> headwise.window(4, 0) & headwise.aligned(headwise.Alignment.BottomRight)
 window(4, 0) & aligned(Alignment.BottomRight)
 )");
-  module.def(
-      "query_offset",
-      [](std::int64_t offset) {
-        return MaskValue{query_offset(offset), {}, "query_offset(" + std::to_string(offset) + ")"};
-      },
-      nb::arg("offset"), R"(Query 0 of every sequence stands at this position.
+  module.def("query_offset", &offset_mask, nb::arg("offset"),
+             R"(Query 0 of every sequence stands at this position.
 
 >>> import headwise
 >>> headwise.query_offset(128)

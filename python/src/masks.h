@@ -23,6 +23,10 @@ struct BiasValue {
   std::optional<Axes> axes;
 };
 
+// How they compare, hash and pickle.
+void bind_mask_value(nb::class_<MaskValue>& type);
+void bind_bias_value(nb::class_<BiasValue>& type);
+
 // The arguments `mask` and `bias` of a call. Views: the caller keeps the objects alive.
 Mask mask_of(nb::handle mask, const char* function);
 std::vector<Bias> biases_of(nb::handle bias, const char* function);

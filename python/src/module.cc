@@ -3,6 +3,7 @@
 //   numpy, torch, jax … ──arrays.h──► views ──► headwise (without the GIL) ──► tensors ──► numpy
 #include "bindings.h"
 #include "headwise/version.h"
+#include "refusals.h"
 
 #define HEADWISE_TEXT_OF(number) #number
 #define HEADWISE_VERSION_TEXT(major, minor, patch) \
@@ -32,4 +33,5 @@ NB_MODULE(_core, module) {
   bind_spectra(module);
   bind_overhead(module);
   bind_watch(module);
+  refuse_in_our_words(module);
 }

@@ -1,11 +1,11 @@
 // What a call may be asked for besides masks: layouts, dropout, packed batches, attention weights.
+#include "options.h"
 
 #include <string>
 
-#include "arrays.h"
 #include "bindings.h"
-#include "headwise/attention.h"
 #include "types.h"
+#include "values.h"
 
 namespace headwise::python {
 
@@ -53,18 +53,62 @@ all_weights() and its friends, joined by |.
 ((1, 3, 3), (1, 2, 3, 2))
 )";
 
+Dropout make_dropout(NumberGiven probability, IntegerGiven seed, IntegersGiven ids) {
+  Dropout dropout{option_of<float>(probability, {"Dropout", "probability"}),
+                  option_of<std::uint64_t>(seed, {"Dropout", "seed"}),
+                  integer_list(ids, {"Dropout", "sequence_ids"})};
+  if (!(dropout.probability >= 0.0F && dropout.probability < 1.0F)) {
+    fail_value({"Dropout", "probability"}, "a number in [0, 1)", text_of(dropout.probability));
+  }
+  return dropout;
+}
+
+std::string repr(const Dropout& dropout) {
+  const std::string ids =
+      dropout.sequence_ids.empty() ? "" : ", sequence_ids=" + text_of(dropout.sequence_ids);
+  return "Dropout(" + text_of(dropout.probability) + ", seed=" + std::to_string(dropout.seed) +
+         ids + ")";
+}
+
+std::string repr(const PackedLengths& packed) {
+  const std::string key = packed.key.empty() ? "" : ", " + text_of(packed.key);
+  return "PackedLengths(" + text_of(packed.query) + key + ")";
+}
+
+std::string repr(const WeightsRequest& request) {
+  using Matrix = WeightsRequest::Matrix;
+  std::string text;
+  const auto add = [&](const std::string& part) { text += (text.empty() ? "" : " | ") + part; };
+  if (request.matrix == Matrix::Averaged) add("averaged_weights()");
+  if (request.matrix == Matrix::PerHead) {
+    const bool all = request.heads.empty() && request.rows.empty();
+    add(all ? "all_weights()"
+            : "selected_weights(" + text_of(request.heads) + ", " + text_of(request.rows) + ")");
+  }
+  if (request.top_k != 0) add("top_k_weights(" + std::to_string(request.top_k) + ")");
+  if (request.statistics) add("weight_statistics()");
+  return text.empty() ? "no_weights()" : text;
+}
+
 void bind_dropout(nb::module_& module) {
-  nb::class_<Dropout>(module, "Dropout", kDropoutDoc)
+  nb::class_<Dropout> dropout(module, "Dropout", kDropoutDoc);
+  dropout
       .def(
           "__init__",
-          [](Dropout* self, float probability, std::uint64_t seed, IntegersGiven ids) {
-            new (self) Dropout{probability, seed, integer_list(ids, {"Dropout", "sequence_ids"})};
+          [](Dropout* self, NumberGiven probability, IntegerGiven seed, IntegersGiven ids) {
+            new (self) Dropout(make_dropout(probability, seed, ids));
           },
           nb::arg("probability"), nb::arg("seed") = 0, nb::arg("sequence_ids") = nb::none())
       .def_ro("probability", &Dropout::probability)
       .def_ro("seed", &Dropout::seed)
-      .def_ro("sequence_ids", &Dropout::sequence_ids);
-  nb::class_<PackedLengths>(module, "PackedLengths", kPackedDoc)
+      .def_ro("sequence_ids", &Dropout::sequence_ids)
+      .def("__repr__", [](const Dropout& self) { return repr(self); });
+  bind_value(dropout, &Dropout::probability, &Dropout::seed, &Dropout::sequence_ids);
+}
+
+void bind_packed(nb::module_& module) {
+  nb::class_<PackedLengths> packed(module, "PackedLengths", kPackedDoc);
+  packed
       .def(
           "__init__",
           [](PackedLengths* self, IntegersGiven query, IntegersGiven key) {
@@ -73,7 +117,9 @@ void bind_dropout(nb::module_& module) {
           },
           nb::arg("query"), nb::arg("key") = nb::none())
       .def_ro("query", &PackedLengths::query)
-      .def_ro("key", &PackedLengths::key, "Empty: as query.");
+      .def_ro("key", &PackedLengths::key, "Empty: as query.")
+      .def("__repr__", [](const PackedLengths& self) { return repr(self); });
+  bind_value(packed, &PackedLengths::query, &PackedLengths::key);
 }
 
 void bind_request_class(nb::module_& module) {
@@ -88,7 +134,10 @@ void bind_request_class(nb::module_& module) {
       .def_ro("rows", &WeightsRequest::rows, "Of the matrix, query indices; empty: all.")
       .def_ro("top_k", &WeightsRequest::top_k, "Largest weights of every row; 0: none.")
       .def_ro("statistics", &WeightsRequest::statistics)
-      .def(nb::self | nb::self);
+      .def(nb::self | nb::self)
+      .def("__repr__", [](const WeightsRequest& self) { return repr(self); });
+  bind_value(request, &WeightsRequest::matrix, &WeightsRequest::heads, &WeightsRequest::rows,
+             &WeightsRequest::top_k, &WeightsRequest::statistics);
 }
 
 void bind_requests(nb::module_& module) {
@@ -126,8 +175,13 @@ void bind_requests(nb::module_& module) {
 >>> headwise.attention(x, x, x, weights=headwise.selected_weights(rows=[2])).weights.shape
 (1, 2, 1, 3)
 )");
-  module.def("top_k_weights", &top_k_weights, nb::arg("k"),
-             R"(The k largest weights of every row and their keys, (B,Hq,T,k).
+  module.def(
+      "top_k_weights",
+      [](IntegerGiven k) {
+        return top_k_weights(option_of<std::int64_t>(k, {"top_k_weights", "k"}));
+      },
+      nb::arg("k"),
+      R"(The k largest weights of every row and their keys, (B,Hq,T,k).
 
 >>> import headwise, numpy
 >>> x = numpy.ones((1, 3, 2, 4), numpy.float32)
@@ -151,6 +205,7 @@ void bind_options(nb::module_& module) {
       .value("SequenceFirst", Layout::SequenceFirst, "(B,T,H,d)")
       .value("HeadsFirst", Layout::HeadsFirst, "(B,H,T,d)");
   bind_dropout(module);
+  bind_packed(module);
   bind_request_class(module);
   bind_requests(module);
 }

@@ -12,10 +12,10 @@ namespace headwise::python {
 namespace {
 
 double time_forward(const MultiHeadAttention& layer, FloatsGiven query, int calls,
-                    const ContextValue* context) {
+                    ContextGiven context) {
   using Clock = std::chrono::steady_clock;
   const Borrowed<const float> q(query, {"time_forward", "query"});
-  Context* const used = context_of(context);
+  Context* const used = context_of(context, "time_forward");
   return without_gil([&] {
     const Clock::time_point begin = Clock::now();
     for (int i = 0; i < calls; ++i) (void)layer.forward({q.view()}, {.context = used});

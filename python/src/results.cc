@@ -23,6 +23,23 @@ auto maybe_array(LazyArray<float> Class::*member) {
   return [member](Class& self) { return MaybeFloatsMade((self.*member).get()); };
 }
 
+std::string repr(const ResultValue& self) {
+  std::string text = "<AttentionResult: output " + self.output.shape_text();
+  const std::string weights = self.weights.shape_text();
+  if (weights != "None") text += ", weights " + weights;
+  if (self.top) text += ", top " + self.top->values.shape_text();
+  if (self.statistics) text += ", statistics " + self.statistics->entropy.shape_text();
+  if (self.kept.saved) text += ", saved for backward";
+  return text + ">";
+}
+
+std::string list_of_shapes(const GradientsValue& self) {
+  std::string text = "query " + self.query.shape_text() + ", key " + self.key.shape_text() +
+                     ", value " + self.value.shape_text();
+  for (const LazyArray<float>& bias : self.bias) text += ", bias " + bias.shape_text();
+  return text;
+}
+
 // For a backward alone: forward's output is only looked at, the two numbers per row are copied.
 ResultValue result_from_arrays(FloatsGiven output, FloatsGiven row_reference, FloatsGiven row_sum) {
   constexpr const char* kFunction = "AttentionResult.from_arrays";
@@ -42,6 +59,24 @@ have (Hq, total) in place of (B,Hq,T).
 >>> r = headwise.attention(x, x, x)
 >>> r.output.shape, r.log_sum_exp.shape, r.weights
 ((1, 3, 2, 4), (1, 2, 3), None)
+)";
+
+constexpr const char* kTopDoc = R"(The largest weights of every row.
+
+>>> import headwise, numpy
+>>> x = numpy.ones((1, 3, 2, 4), numpy.float32)
+>>> top = headwise.attention(x, x, x, mask=headwise.causal(), weights=headwise.top_k_weights(2)).top
+>>> top.values[0, 0, 1].tolist(), top.indices[0, 0, 0].tolist()  # of two keys, and of one
+([0.5, 0.5], [0, -1])
+)";
+
+constexpr const char* kStatisticsDoc = R"(A few numbers for every row.
+
+>>> import headwise, numpy
+>>> x = numpy.ones((1, 3, 2, 4), numpy.float32)
+>>> r = headwise.attention(x, x, x, mask=headwise.causal(), weights=headwise.weight_statistics())
+>>> r.statistics.first_key_mass[0, 0, :2]
+array([1. , 0.5], dtype=float32)
 )";
 
 constexpr const char* kFromArraysDoc =
@@ -82,11 +117,11 @@ constexpr const char* kLayerGradientsDoc =
 constexpr const char* kBiasDoc = "One for each bias of the call, in its own shape, if asked for.";
 
 void bind_parts(nb::module_& module) {
-  nb::class_<TopWeightsValue>(module, "TopWeights", "The largest weights of every row.")
+  nb::class_<TopWeightsValue>(module, "TopWeights", kTopDoc)
       .def_prop_ro("values", array(&TopWeightsValue::values),
                    "Descending; 0 where a row has fewer than k keys.")
       .def_prop_ro("indices", array(&TopWeightsValue::indices), "Of the keys; −1 there.");
-  nb::class_<StatisticsValue>(module, "WeightStatistics", "A few numbers for every row.")
+  nb::class_<StatisticsValue>(module, "WeightStatistics", kStatisticsDoc)
       .def_prop_ro("entropy", array(&StatisticsValue::entropy), "−Σ p·ln p")
       .def_prop_ro("mean_distance", array(&StatisticsValue::mean_distance),
                    "Σ p·|query position − key position|")
@@ -122,7 +157,8 @@ void bind_result(nb::module_& module) {
       .def_prop_ro(
           "row_reference", rows(&AttentionResult::row_reference),
           "Softmax of a row is 2^(score·log₂e − row_reference) / row_sum. (B,Hq,T); a copy.")
-      .def_prop_ro("row_sum", rows(&AttentionResult::row_sum), "See row_reference; a copy.");
+      .def_prop_ro("row_sum", rows(&AttentionResult::row_sum), "See row_reference; a copy.")
+      .def("__repr__", &repr);
 }
 
 void bind_gradients(nb::module_& module) {
@@ -135,11 +171,18 @@ void bind_gradients(nb::module_& module) {
       .def_prop_ro("query", array(&GradientsValue::query))
       .def_prop_ro("key", array(&GradientsValue::key))
       .def_prop_ro("value", array(&GradientsValue::value))
-      .def_prop_ro("bias", bias, kBiasDoc);
+      .def_prop_ro("bias", bias, kBiasDoc)
+      .def("__repr__", [](const GradientsValue& self) {
+        return "<AttentionGradients: " + list_of_shapes(self) + ">";
+      });
   nb::class_<LayerGradientsValue, GradientsValue>(module, "LayerGradients", kLayerGradientsDoc)
       .def_prop_ro(
           "weights", [](LayerGradientsValue& self) { return WeightsMade(self.weights()); },
-          "A dict, as the layer's weights are.");
+          "A dict, as the layer's weights are.")
+      .def("__repr__", [](LayerGradientsValue& self) {
+        return "<LayerGradients: " + list_of_shapes(self) + ", " +
+               std::to_string(nb::len(self.weights())) + " weights>";
+      });
 }
 
 }  // namespace

@@ -58,6 +58,40 @@ constexpr const char* kSpectrumDoc =
 >>> len(spectrum.singular_values), spectrum.rank
 (4, 4)
 )";
+constexpr const char* kHeadDoc = R"(One head of a LayerSpectra.
+
+>>> import headwise
+>>> config = headwise.presets.paper(8, 2)
+>>> parts = headwise.LayerParts(config, headwise.AttentionWeights.glorot(config, seed=1))
+>>> head = headwise.inspect_heads(parts).heads[1]
+>>> head.kv_head, head.finite, head.scores.rank
+(1, True, 4)
+)";
+constexpr const char* kPairDoc = R"(Two heads whose products point in the same direction.
+
+>>> import headwise, numpy
+>>> pair, = headwise.alike_heads(numpy.ones((2, 2), numpy.float32), 0.9)
+>>> pair.head, pair.other
+(0, 1)
+)";
+constexpr const char* kSpectraDoc = R"(What inspect_heads() returns.
+
+>>> import headwise
+>>> config = headwise.presets.paper(8, 2)
+>>> parts = headwise.LayerParts(config, headwise.AttentionWeights.glorot(config, seed=1))
+>>> spectra = headwise.inspect_heads(parts)
+>>> len(spectra.heads), spectra.value_similarity.shape, spectra.alike_scores
+(2, (2, 2), [])
+)";
+constexpr const char* kRefactoredDoc = R"(What refactor_key_dim() returns.
+
+>>> import headwise
+>>> config = headwise.presets.paper(8, 2)
+>>> parts = headwise.LayerParts(config, headwise.AttentionWeights.glorot(config, seed=1))
+>>> smaller = headwise.refactor_key_dim(parts, 3)
+>>> smaller.layer.config.key_dim, max(smaller.errors) < 1
+(3, True)
+)";
 constexpr const char* kEnergyDoc =
     R"(The smallest number of singular values that hold this share of the energy Σσ²: the key_dim with which a
 head could do nearly the same.
@@ -108,7 +142,7 @@ void bind_heads(nb::module_& module) {
       .def_ro("rank", &Spectrum::rank)
       .def_ro("effective_rank", &Spectrum::effective_rank, "exp(−Σ p·ln p) with p = σ/Σσ")
       .def_ro("stable_rank", &Spectrum::stable_rank, "Σσ² / σ₁²");
-  nb::class_<HeadSpectra>(module, "HeadSpectra", "One head of a LayerSpectra.")
+  nb::class_<HeadSpectra>(module, "HeadSpectra", kHeadDoc)
       .def_ro("kv_head", &HeadSpectra::kv_head, "The key/value head that it reads.")
       .def_ro("finite", &HeadSpectra::finite)
       .def_ro("scores", &HeadSpectra::scores, "Of W_q·W_kᵀ.")
@@ -122,7 +156,7 @@ void bind_heads(nb::module_& module) {
       .def_ro("score_spread", &HeadSpectra::score_spread)
       .def_ro("uniform", &HeadSpectra::uniform, "Attends every key alike.")
       .def_ro("dead", &HeadSpectra::dead, "Gives next to nothing.");
-  nb::class_<HeadPair>(module, "HeadPair", "Two heads whose products point in the same direction.")
+  nb::class_<HeadPair>(module, "HeadPair", kPairDoc)
       .def_ro("head", &HeadPair::head)
       .def_ro("other", &HeadPair::other)
       .def_ro("similarity", &HeadPair::similarity);
@@ -132,14 +166,14 @@ void bind_layer_values(nb::module_& module) {
   const auto array = [](LazyArray<float> SpectraValue::*member) {
     return [member](SpectraValue& self) { return FloatsMade((self.*member).get()); };
   };
-  nb::class_<SpectraValue>(module, "LayerSpectra", "What inspect_heads() returns.")
+  nb::class_<SpectraValue>(module, "LayerSpectra", kSpectraDoc)
       .def_ro("heads", &SpectraValue::heads)
       .def_ro("median_value_norm", &SpectraValue::median_value_norm)
       .def_prop_ro("score_similarity", array(&SpectraValue::score_similarity), "(H, H), −1 … 1")
       .def_prop_ro("value_similarity", array(&SpectraValue::value_similarity), "(H, H), −1 … 1")
       .def_ro("alike_scores", &SpectraValue::alike_scores)
       .def_ro("alike_values", &SpectraValue::alike_values);
-  nb::class_<RefactoredValue>(module, "RefactoredLayer", "What refactor_key_dim() returns.")
+  nb::class_<RefactoredValue>(module, "RefactoredLayer", kRefactoredDoc)
       .def_ro("layer", &RefactoredValue::layer)
       .def_ro("errors", &RefactoredValue::errors);
 }

@@ -38,6 +38,32 @@ constexpr const char* kPartsDoc =
 >>> layer = headwise.MultiHeadAttention(parts.config, parts.weights)
 )";
 
+constexpr const char* kProjectionDoc = R"(Where fold() puts a map.
+
+>>> import headwise
+>>> [projection.name for projection in headwise.Projection]
+['Query', 'Key', 'Value']
+)";
+
+constexpr const char* kMergedScoresDoc = R"(What merged_scores() returns.
+
+>>> import headwise
+>>> config = headwise.presets.paper(8, 2)
+>>> parts = headwise.LayerParts(config, headwise.AttentionWeights.glorot(config, seed=1))
+>>> headwise.merged_scores(parts, head=1).matrix.shape
+(8, 8)
+)";
+
+constexpr const char* kAbsorbedKeyDoc = R"(What absorb_key() returns.
+
+>>> import headwise
+>>> config = headwise.presets.paper(8, 2)
+>>> parts = headwise.LayerParts(config, headwise.AttentionWeights.glorot(config, seed=1))
+>>> absorbed = headwise.absorb_key(parts)
+>>> absorbed.query_kernel.shape, absorbed.query_bias, absorbed.scale
+((8, 16), None, 0.5)
+)";
+
 constexpr const char* kFoldDoc =
     R"(The layer that gives for x what the old one gives for x·map + shift. map is (new features, old
 features); shift (old features) needs a layer with biases. Folding into the query folds into the gate
@@ -75,7 +101,7 @@ softmax does not see. Pass `scale` to attention(). Not for layers with softcap, 
 )";
 
 void bind_types(nb::module_& module) {
-  nb::enum_<Projection>(module, "Projection", "Where fold() puts a map.")
+  nb::enum_<Projection>(module, "Projection", kProjectionDoc)
       .value("Query", Projection::Query)
       .value("Key", Projection::Key)
       .value("Value", Projection::Value);
@@ -89,10 +115,10 @@ void bind_types(nb::module_& module) {
       .def_ro("config", &PartsValue::config)
       .def_prop_ro("weights",
                    [](const PartsValue& self) { return WeightsMade(nb::borrow(self.weights)); });
-  nb::class_<MergedScoresValue>(module, "MergedScores", "What merged_scores() returns.")
+  nb::class_<MergedScoresValue>(module, "MergedScores", kMergedScoresDoc)
       .def_prop_ro("matrix", [](MergedScoresValue& self) { return FloatsMade(self.matrix.get()); })
       .def_ro("rank", &MergedScoresValue::rank);
-  nb::class_<AbsorbedKeyValue>(module, "AbsorbedKey", "What absorb_key() returns.")
+  nb::class_<AbsorbedKeyValue>(module, "AbsorbedKey", kAbsorbedKeyDoc)
       .def_prop_ro("query_kernel",
                    [](AbsorbedKeyValue& self) { return FloatsMade(self.query_kernel.get()); })
       .def_prop_ro(

@@ -91,9 +91,13 @@ axis, looked at in place.)";
 
 void bind_watch(nb::module_& module) {
   using nb::arg;
+  using Objects = nb::typed<nb::list, nb::object>;
   nb::class_<Watch>(module, "Watch", kDoc)
-      .def(nb::init<const nb::list&, const nb::list&>(), arg("tensors"), arg("samples"))
-      .def("is_current", &Watch::is_current, arg("tensors"));
+      .def(nb::init<const Objects&, const Objects&>(), arg("tensors"), arg("samples"))
+      .def(
+          "is_current",
+          [](const Watch& self, const Objects& tensors) { return self.is_current(tensors); },
+          arg("tensors"));
 }
 
 }  // namespace headwise::python

@@ -59,6 +59,14 @@ of rows). describe() lists them.
 {'query/kernel': (8, 8), 'key/kernel': (8, 8), 'value/kernel': (8, 8), 'attention_output/kernel': (8, 8)}
 )";
 
+constexpr const char* kRowDoc = R"(One tensor of a WeightTable.
+
+>>> import headwise
+>>> row = headwise.describe(headwise.presets.paper()).rows[0]
+>>> row.name, row.shape, row.flat_shape, row.count
+('query/kernel', (512, 8, 64), (512, 512), 262144)
+)";
+
 constexpr const char* kTableDoc = R"(The parameters of a configuration; str() of it is a table.
 
 >>> import headwise
@@ -123,7 +131,7 @@ AttentionWeights weights_of(nb::handle mapping, const AttentionConfig& config,
   validate(config);
   AttentionWeights weights;
   for (const nb::handle item : mapping.attr("items")()) {
-    const auto name = nb::cast<std::string>(item[0]);
+    const std::string name = name_in_mapping(nb::object(item[0]), argument);
     const WeightField* field = find_field(config, name);
     if (field == nullptr) fail_unknown(config, name, argument);
     Tensor tensor = copy_of(item[1], {argument.function, field->name});
@@ -151,7 +159,7 @@ nb::dict to_dict(const AttentionWeights& weights, nb::handle owner) {
 
 void bind_weights(nb::module_& module) {
   bind_initial_weights(module);
-  nb::class_<WeightRow>(module, "WeightRow", "One tensor of a WeightTable.")
+  nb::class_<WeightRow>(module, "WeightRow", kRowDoc)
       .def_ro("name", &WeightRow::name)
       .def_prop_ro(
           "shape", [](const WeightRow& row) { return ShapeMade(to_tuple(row.shape)); },

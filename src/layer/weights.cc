@@ -167,6 +167,9 @@ void validate(const AttentionConfig& config, const AttentionWeights& weights) {
         base::fail("MultiHeadAttention", argument, "none under this configuration",
                    tensor.shape().to_string());
       }
+    } else if (tensor.rank() == 1 && tensor.size() == 0) {
+      base::fail("MultiHeadAttention", argument, "shape " + field.flat_shape(config).to_string(),
+                 "none: it is missing");
     } else if (tensor.shape() != field.flat_shape(config)) {
       base::fail("MultiHeadAttention", argument, "shape " + field.flat_shape(config).to_string(),
                  tensor.shape().to_string());

@@ -102,8 +102,8 @@ TEST(BadWeights, EveryTensorMissingSuperfluousOrOfWrongShape) {
     const std::string argument = std::string("weights ") + field.name;
     AttentionWeights missing = AttentionWeights::glorot(config, 1);
     missing.*field.tensor = Tensor();
-    EXPECT_TRUE(
-        refuses([&] { MultiHeadAttention(config, missing); }, "MultiHeadAttention", argument));
+    EXPECT_TRUE(refuses([&] { MultiHeadAttention(config, missing); }, "MultiHeadAttention",
+                        argument, "it is missing"));
     AttentionWeights wrong = AttentionWeights::glorot(config, 1);
     const std::int64_t size = (wrong.*field.tensor).size();
     wrong.*field.tensor = Tensor({1, 1, size});

@@ -38,6 +38,7 @@ STRIDED = {
     "negative": reversed_copy,
     "every_third": lambda a: np.repeat(a, 3, axis=3)[..., ::3],
     "inside_a_larger_one": lambda a: np.pad(a, 2)[2:-2, 2:-2, 2:-2, 2:-2],
+    "derived": lambda a: a.view(Derived),
     "read_only": lambda a: np.frombuffer(a.tobytes(), np.float32).reshape(a.shape),
     "little_endian_by_name": lambda a: a.astype("<f4"),
 }
@@ -45,7 +46,7 @@ STRIDED = {
 FOREIGN = {
     "torch": torch.from_numpy,
     "torch_strided": lambda a: torch.from_numpy(a).permute(1, 0, 3, 2).contiguous().permute(1, 0, 3, 2),
-    "torch_parameter": lambda a: torch.nn.Parameter(torch.from_numpy(a)),
+    "torch_parameter": lambda a: torch.nn.Parameter(torch.from_numpy(a), requires_grad=False),
     "jax": jnp.asarray,
     "tensorflow": tf.constant,
     "memoryview": memoryview,
@@ -66,6 +67,17 @@ class OnlyDLPack:
         return self.array.__dlpack_device__()
 
 
+class Unwilling(OnlyDLPack):
+    """One that refuses, and says why."""
+
+    def __dlpack__(self, **keywords):
+        raise BufferError("not today")
+
+
+class Derived(np.ndarray):
+    """An array of a library that builds on numpy's."""
+
+
 @pytest.mark.parametrize("name", [*STRIDED, *FOREIGN])
 def test_the_way_in_changes_no_bit(x, name):
     other = {**STRIDED, **FOREIGN}[name](x)
@@ -73,6 +85,14 @@ def test_the_way_in_changes_no_bit(x, name):
     assert same_bits(expected.output, given.output)
     g, h = (hw.attention_backward(a, a, a, expected, a) for a in (x, other))
     assert same_bits(g.query, h.query) and same_bits(g.key, h.key) and same_bits(g.value, h.value)
+
+
+def test_torch_without_gradients(x):
+    """Where torch itself would follow nothing, a parameter is an array."""
+    parameter = torch.nn.Parameter(torch.from_numpy(x))
+    with torch.no_grad():
+        given = hw.attention(parameter, parameter, parameter)
+    assert same_bits(given.output, hw.attention(x, x, x).output)
 
 
 def test_broadcast_inputs_are_not_expanded(normal):
@@ -152,6 +172,11 @@ def test_outputs_that_cannot_be(x, out, error, text):
     (lambda x: torch.from_numpy(x).to("meta"), hw.ArgumentError, "expected a dense array in the CPU's memory"),
     (lambda x: torch.from_numpy(x).to_sparse(), hw.ArgumentError, "expected a dense array in the CPU's memory"),
     (lambda x: torch.complex(*[torch.from_numpy(x)] * 2).conj().imag, hw.ArgumentError, "got a tensor that is negated lazily"),
+    (lambda x: torch.nn.Parameter(torch.from_numpy(x)), hw.ArgumentError,
+     r"expected a tensor without a gradient, got one that requires it \(detach\(\) it, or use headwise.torch\)"),
+    (lambda x: np.ma.masked_array(x), TypeError,
+     r"expected an array of float32 without a mask, got a masked one \(hide keys by keep\(...\), or pass its filled\(\)\)"),
+    (lambda x: Unwilling(x), TypeError, "expected an array of float32, got Unwilling, which says: not today"),
     (lambda x: x[0, 0], hw.ArgumentError, r"expected \(B,T,H,d\) or \(T,H,d\), got shape \(4, 6\)"),
     (lambda x: x.reshape((1,) * 5 + SHAPE), hw.ArgumentError, "expected at most 8 axes, got 9"),
     (lambda x: misaligned(x), hw.ArgumentError, "got a misaligned array"),

@@ -102,10 +102,25 @@ def test_out_of_memory_is_a_memory_error():
 
 
 @pytest.mark.parametrize("call, error, text", [
-    (lambda: hw.window(-1, 0), hw.ArgumentError, r"\[window\] left: expected a count ≥ 0"),
+    (lambda: hw.window(-1, 0), hw.ArgumentError, r"\[window\] left: expected a count ≥ 0, or None for unlimited, got -1"),
+    (lambda: hw.window(1.5, 0), TypeError, r"\[window\] left: expected an integer or None, got 1.5"),
+    (lambda: hw.causal("TopLeft"), TypeError,
+     r"\[causal\] alignment: expected Alignment.TopLeft or Alignment.BottomRight, got 'TopLeft'"),
+    (lambda: hw.aligned(0), TypeError, r"\[aligned\] alignment: expected Alignment.TopLeft or .*, got 0"),
+    (lambda: hw.query_offset(1.5), TypeError, r"\[query_offset\] offset: expected an integer, got 1.5"),
+    (lambda: hw.keep(np.ones((2, 2), bool), "BatchKey"), TypeError, r"\[keep\] axes: expected one of Axes, .*got 'BatchKey'"),
+    (lambda: hw.keep(np.ma.masked_array([[True]])), TypeError,
+     r"\[keep\] values: expected an array of bool without a mask, got a masked one"),
+    (lambda: hw.Bias(np.ones((2, 2), np.float32), 2), TypeError, r"\[Bias\] axes: expected one of Axes, .*got 2"),
+    (lambda: hw.Dropout(1.5, 1), hw.ArgumentError, r"\[Dropout\] probability: expected a number in \[0, 1\), got 1.5"),
+    (lambda: hw.Dropout(float("nan")), hw.ArgumentError, r"\[Dropout\] probability: expected a number in \[0, 1\), got nan"),
+    (lambda: hw.Dropout(0.5, -1), TypeError, r"\[Dropout\] seed: expected an integer ≥ 0, got -1"),
+    (lambda: hw.Context(threads=1.5), TypeError, r"\[Context\] threads: expected an integer or None, got 1.5"),
+    (lambda: hw.Context(target=3), TypeError, r"\[Context\] target: expected text or None, got 3"),
+    (lambda: hw.set_default_context(3), TypeError, r"\[set_default_context\] context: expected a Context, .*got int"),
+    (lambda: hw.top_k_weights("a"), TypeError, r"\[top_k_weights\] k: expected an integer, got 'a'"),
     (lambda: hw.keep(np.ones((2, 2), np.float32)), TypeError, r"\[keep\] values: expected bool, got float32"),
     (lambda: hw.keep(np.ones((2, 2), np.uint8)), TypeError, r"\[keep\] values: expected bool, got uint8"),
-    (lambda: hw.keep(None), TypeError, "keep"),
     (lambda: hw.Bias(np.ones((2, 2), bool)), TypeError, r"\[Bias\] values: expected float32, got bool"),
     (lambda: hw.valid_lengths([1.5]), TypeError, r"\[valid_lengths\] lengths: expected integers, got float64"),
     (lambda: hw.valid_lengths(["a"]), TypeError, r"\[valid_lengths\] lengths: expected integers, got <U1"),
@@ -132,13 +147,168 @@ X = np.ones((2, 3, 2, 4), np.float32)
     ({"mask": hw.keep(np.ones((2, 3, 3), bool))}, hw.ArgumentError, "mask.*: expected Axes.BatchQueryKey or Axes.HeadQueryKey"),
     ({"mask": hw.keep(np.ones((3, 4), bool))}, hw.ArgumentError, r"expected shape \(3, 3\) or 1 on any axis, got \(3, 4\)"),
     ({"mask": hw.valid_lengths([1, 2, 3])}, hw.ArgumentError, "mask"),
-    ({"dropout": hw.Dropout(1.5)}, hw.ArgumentError, r"dropout.*: expected a number in \[0, 1\)"),
+    ({"dropout": 0.5}, TypeError, r"dropout: expected a Dropout, as Dropout\(0.1, seed=1\), got float"),
+    ({"weights": True}, TypeError, r"weights: expected a WeightsRequest, as all_weights\(\) or .*, got bool"),
+    ({"layout": "HeadsFirst"}, TypeError, "layout: expected Layout.SequenceFirst or Layout.HeadsFirst, got 'HeadsFirst'"),
+    ({"layout": 1}, TypeError, "layout: expected Layout.SequenceFirst or Layout.HeadsFirst, got 1"),
+    ({"context": 2}, TypeError, r"context: expected a Context, as Context\(threads=2\), got int"),
+    ({"scale": "a"}, TypeError, "scale: expected a number, got 'a'"),
+    ({"softcap": X}, TypeError, "softcap: expected a number, got ndarray"),
+    ({"unmasked_tail": 1.5}, TypeError, "unmasked_tail: expected an integer, got 1.5"),
+    ({"packed": [0, 3]}, TypeError, r"packed: expected PackedLengths, as PackedLengths\(\[0, 3, 7\]\), got list"),
     ({"packed": hw.PackedLengths([0, 3])}, hw.ArgumentError, "query: expected rank 3 for a packed batch"),
-    ({"colour": 1}, TypeError, "incompatible function arguments"),
+    ({"layout": None}, TypeError, "layout: expected Layout, got None"),
+    ({"colour": 1}, TypeError, r"arguments: expected query, key, value, .*mask, .*context, got colour"),
 ])
 def test_options_that_cannot_be(options, error, text):
     with pytest.raises(error, match=text):
         hw.attention(X, X, X, **options)
+    if "weights" not in options:
+        with pytest.raises(error, match=text):
+            hw.attention_backward(X, X, X, hw.attention(X, X, X), X, **options)
+
+
+LAYER = hw.MultiHeadAttention(hw.AttentionConfig(**SMALL), hw.AttentionWeights.glorot(hw.AttentionConfig(**SMALL), 1))
+ROWS = np.ones((4, 8), np.float32)
+
+
+@pytest.mark.parametrize("call, text", [
+    (lambda: hw.attention(None, X, X), r"[attention] query: expected an array of float32, got None"),
+    (lambda: hw.attention(X, X), r"[attention] value: expected an array of float32, got nothing"),
+    (lambda: hw.attention(X, X, X, query=X), r"[attention] query: expected one value, got two"),
+    (lambda: hw.attention_backward(X, X, X, X, X),
+     "[attention_backward] forward: expected the AttentionResult of the forward call, got ndarray"),
+    (lambda: hw.attention_backward(X, X, X, hw.attention(X, X, X), X, bias_gradient=1),
+     "[attention_backward] bias_gradient: expected True or False, got 1"),
+    (lambda: LAYER.forward(None), "[MultiHeadAttention.forward] query: expected an array of float32, got None"),
+    (lambda: LAYER.forward(ROWS, save_for_backward="yes"),
+     "[MultiHeadAttention.forward] save_for_backward: expected True or False, got 'yes'"),
+    (lambda: LAYER.forward(ROWS, dropout_seed=-1),
+     "[MultiHeadAttention.forward] dropout_seed: expected an integer ≥ 0, got -1"),
+    (lambda: LAYER.forward(ROWS, training=1), "[MultiHeadAttention.forward] training: expected True or False, got 1"),
+    (lambda: LAYER.backward(ROWS, None, None, None, ROWS),
+     "[MultiHeadAttention.backward] forward: expected AttentionResult, got None"),
+    (lambda: LAYER.backward(ROWS, None, None, LAYER.forward(ROWS), ROWS, context=1),
+     "[MultiHeadAttention.backward] context: expected a Context, as Context(threads=2), got int"),
+    (lambda: LAYER.forward(ROWS, maks=hw.causal()),
+     "[MultiHeadAttention.forward] arguments: expected query, key, value, mask, bias, weights, training, "
+     "dropout_seed, sequence_ids, save_for_backward, packed, out, context, got maks"),
+    (lambda: hw.MultiHeadAttention({}, {}), "[MultiHeadAttention] config: expected an AttentionConfig, as "
+     "AttentionConfig(num_heads=8, key_dim=64, query_features=512), got dict"),
+    (lambda: hw.MultiHeadAttention(LAYER.config, {3: ROWS}),
+     "[MultiHeadAttention] weights: expected names that are text, got int"),
+    (lambda: hw.linear(ROWS, ROWS.T, context=1), "[linear] context: expected a Context, as Context(threads=2), got int"),
+    (lambda: hw.linear(ROWS, None), "[linear] kernel: expected an array of float32, got None"),
+    (lambda: hw.linear_backward(ROWS, ROWS.T), "[linear_backward] output_gradient: expected an array of float32, got nothing"),
+    (lambda: hw.PackedLinear(ROWS)(None), "[PackedLinear] input: expected an array of float32, got None"),
+    (lambda: hw.sigmoid(ROWS, None), "[sigmoid] arguments: expected input, context, some of them by name, "
+     "got 2 without names"),
+    (lambda: hw.Context(colour=1), "[Context] arguments: expected threads, target, got colour"),
+    (lambda: hw.Dropout(), "[Dropout] probability: expected a number, got nothing"),
+    (lambda: hw.keep(None), "[keep] values: expected an array of bool, got None"),
+    (lambda: hw.valid_lengths(None), "[valid_lengths] lengths: expected integers, got None"),
+    (lambda: hw.layer_cost(LAYER, 3), "[layer_cost] config: expected AttentionConfig, got MultiHeadAttention"),
+    (lambda: hw.LayerCall(queries="a"), "[LayerCall] queries: expected an integer, got 'a'"),
+    (lambda: hw.presets.torch(8), "[presets.torch] num_heads: expected an integer, got nothing"),
+    (lambda: hw.TensorFile.open(), "[TensorFile.open] path: expected PathLike, got nothing"),
+])
+def test_calls_that_cannot_be(call, text):
+    """What is wrong with them, not all that could be right."""
+    with pytest.raises(TypeError) as raised:
+        call()
+    assert str(raised.value) == text
+
+
+def test_numbers_of_numpy_are_options():
+    expected = hw.attention(X, X, X, scale=0.5, unmasked_tail=1)
+    given = hw.attention(X, X, X, scale=np.float32(0.5), unmasked_tail=np.int64(1))
+    assert same_bits(expected.output, given.output)
+
+
+LOOKS = {
+    "keep": lambda: hw.keep(np.tri(3, dtype=bool)) & hw.causal() & hw.keep(np.ones((1, 2, 3, 3), bool)),
+    "keep_of_axes": lambda: hw.keep(np.ones((2, 3), bool), hw.Axes.BatchKey),
+    "bias": lambda: hw.Bias(np.full((3, 3), np.nan, np.float32)),
+    "bias_of_axes": lambda: hw.Bias(np.zeros((2, 3, 3), np.float32)[:, ::-1], hw.Axes.HeadQueryKey),
+}
+NUMBERS = {
+    "no_mask": lambda: hw.Mask(),
+    "causal": lambda: hw.causal(hw.Alignment.BottomRight),
+    "window": lambda: hw.window(3, None) & hw.query_offset(2),
+    "offsets": lambda: hw.causal() & hw.query_offsets([1, 2]),
+    "lengths": lambda: hw.valid_lengths([1, 2]) & hw.valid_lengths([[1, 2], [3, 1]]) & hw.query_lengths([2, 2]),
+    "segments": lambda: hw.segments([0, 0, 1]) & hw.segments([[0, 1]], [[1, 0, 0]]),
+    "dropout": lambda: hw.Dropout(0.1, 2**64 - 1, [3, 1]),
+    "packed": lambda: hw.PackedLengths([0, 3, 7], [0, 1, 2]),
+    "request": lambda: hw.selected_weights([1], [0, 2]) | hw.top_k_weights(5) | hw.weight_statistics(),
+    "matrix": lambda: hw.WeightsRequest.Matrix.Averaged,
+    "alignment": lambda: hw.Alignment.BottomRight,
+    "axes": lambda: hw.Axes.BatchKey,
+    "layout": lambda: hw.Layout.HeadsFirst,
+}
+
+
+@pytest.mark.parametrize("name", [*LOOKS, *NUMBERS])
+def test_values_compare_and_pickle(name):
+    makers = {**LOOKS, **NUMBERS}
+    value = makers[name]()
+    for again in (makers[name](), pickle.loads(pickle.dumps(value)), copy.copy(value), copy.deepcopy(value)):
+        assert again == value and repr(again) == repr(value)
+        if name in NUMBERS:
+            assert hash(again) == hash(value)
+    assert [other for other in makers if makers[other]() == value] == [name]
+    assert value != "something else"
+    if name in LOOKS:
+        with pytest.raises(TypeError, match="unhashable"):
+            hash(value)
+
+
+def test_masks_are_equal_if_they_hide_the_same():
+    assert hw.causal() == hw.window(None, 0) and hw.query_offset(3) == hw.query_offsets([3])
+    a, b = hw.valid_lengths([1, 2]), hw.valid_lengths([2, 2])
+    assert a & b & hw.causal() == hw.causal() & b & a
+    assert hash(a & b & hw.causal()) == hash(hw.causal() & b & a)
+    assert a & b != a & a and a != hw.query_lengths([1, 2])
+    assert hw.keep(np.ones((2, 2), bool)) != hw.keep(np.ones((2, 2), bool), hw.Axes.BatchKey)
+
+
+def test_a_pickled_mask_has_arrays_of_its_own(normal):
+    x, keep, table = normal(2, 3, 2, 4), np.tri(3, dtype=bool), normal(3, 3)
+    mask, bias = hw.keep(keep) & hw.valid_lengths([3, 2]), hw.Bias(table)
+    expected = hw.attention(x, x, x, mask=mask, bias=bias).output.copy()
+    mask, bias = pickle.loads(pickle.dumps((mask, bias)))
+    keep[:], table[:] = True, 0
+    assert mask != hw.keep(keep) & hw.valid_lengths([3, 2]) and bias != hw.Bias(table)
+    assert same_bits(hw.attention(x, x, x, mask=mask, bias=bias).output, expected)
+
+
+def test_short_texts():
+    config = hw.AttentionConfig(num_heads=4, num_kv_heads=2, key_dim=3, query_features=8, output_features=5)
+    layer = hw.MultiHeadAttention(config, hw.AttentionWeights.glorot(config, 1))
+    x = np.ones((2, 8), np.float32)
+    saved = layer.forward(x, save_for_backward=True)
+    asked = hw.all_weights() | hw.top_k_weights(2) | hw.weight_statistics()
+    r = hw.attention(X, X, X, bias=hw.Bias(X[0, :, :1, 0]), weights=asked)
+    g = hw.attention_backward(X, X, X, r, X, bias=hw.Bias(X[0, :, :1, 0]), bias_gradient=True)
+    assert [repr(value) for value in (
+        layer, saved, layer.backward(x, None, None, saved, saved.output), r, g,
+        hw.linear_backward(x, x.T, np.ones((2, 2), np.float32)), hw.PackedLinear(x.T),
+        hw.Dropout(0.1, 3), hw.Dropout(0.5, 3, [1, 2]), hw.PackedLengths([0, 3], [0, 4]),
+        hw.PackedLengths(range(0, 90, 10)), asked, hw.selected_weights([1]), hw.no_weights(),
+    )] == [
+        "<MultiHeadAttention: 4 heads of 3 (2 for keys and values), 8 → 5 features>",
+        "<AttentionResult: output (2, 5), saved for backward>",
+        "<LayerGradients: query (2, 8), key (2, 8), value (2, 8), 8 weights>",
+        "<AttentionResult: output (2, 3, 2, 4), weights (2, 2, 3, 3), top (2, 2, 3, 2), statistics (2, 2, 3)>",
+        "<AttentionGradients: query (2, 3, 2, 4), key (2, 3, 2, 4), value (2, 3, 2, 4), bias (3, 1)>",
+        "<LinearGradients: input (2, 8), kernel (8, 2), bias (2,)>", "<PackedLinear: 8 → 2 features>",
+        "Dropout(0.1, seed=3)", "Dropout(0.5, seed=3, sequence_ids=[1, 2])", "PackedLengths([0, 3], [0, 4])",
+        "PackedLengths([0, 10, 20, …, 80])", "all_weights() | top_k_weights(2) | weight_statistics()",
+        "selected_weights([1], [])", "no_weights()",
+    ]
+    assert repr(hw.layer_cost(config, hw.LayerCall(queries=3))).startswith("<LayerCost: ")
+    r.output, g.query  # noqa: B018  as arrays
+    assert "output (2, 3, 2, 4)" in repr(r) and "query (2, 3, 2, 4)" in repr(g)
 
 
 def test_causal_must_say_its_alignment():
