@@ -104,61 +104,69 @@ bool fits(nb::handle given, const std::string& annotation) {
   return PyType_Check(type.ptr()) == 0 || PyObject_IsInstance(given.ptr(), type.ptr()) != 0;
 }
 
-// Throws for the first argument that is to blame; returns if none is found.
-void blame(nb::handle function, PyObject* const* given, std::size_t count, PyObject* names) {
-  const nb::object signatures = function.attr("__nb_signature__");
-  const std::size_t last = nb::len(signatures) - 1;  // nb::new_ puts one of its own before ours
-  const auto parameters = parse_parameters(nb::cast<std::string>(signatures[last][0]));
-  const std::string label = label_of(function);
+// A call as CPython makes it: values without names, then those of `names`.
+struct GivenValues {
+  PyObject* const* values;
+  std::size_t unnamed;
+  PyObject* names;
+};
+
+// The value of each parameter, invalid where none was given. Throws for values that have no parameter.
+std::vector<nb::handle> assign(const GivenValues& given, const std::vector<Parameter>& parameters,
+                               const std::string& label) {
   const Argument arguments{label.c_str(), "arguments"};
   std::vector<nb::handle> values(parameters.size());
-  for (std::size_t i = 0; i < count; ++i) {
+  for (std::size_t i = 0; i < given.unnamed; ++i) {
     if (i >= parameters.size() || parameters[i].keyword_only) {
       fail_type(arguments, list_of(parameters) + ", some of them by name",
-                std::to_string(count) + " without names");
+                std::to_string(given.unnamed) + " without names");
     }
-    values[i] = given[i];
+    values[i] = given.values[i];
   }
-  const std::size_t named = names == nullptr ? 0 : nb::len(nb::handle(names));
+  const std::size_t named = given.names == nullptr ? 0 : nb::len(nb::handle(given.names));
   for (std::size_t i = 0; i < named; ++i) {
-    const auto name =
-        nb::cast<std::string>(nb::handle(PyTuple_GetItem(names, static_cast<Py_ssize_t>(i))));
+    const auto name = nb::cast<std::string>(nb::object(nb::handle(given.names)[i]));
     const auto found = std::ranges::find(parameters, name, &Parameter::name);
     if (found == parameters.end()) fail_type(arguments, list_of(parameters), name);
     nb::handle& value = values[static_cast<std::size_t>(found - parameters.begin())];
     if (value.is_valid()) fail_type({label.c_str(), name.c_str()}, "one value", "two");
-    value = given[count + i];
+    value = given.values[given.unnamed + i];
   }
+  return values;
+}
+
+// Throws for the first argument that is to blame; returns if none is found.
+void blame(nb::handle function, const GivenValues& given) {
+  const nb::object signatures = function.attr("__nb_signature__");
+  const std::size_t last = nb::len(signatures) - 1;  // nb::new_ puts one of its own before ours
+  const auto parameters = parse_parameters(nb::cast<std::string>(signatures[last][0]));
+  const std::string label = label_of(function);
+  const std::vector<nb::handle> values = assign(given, parameters, label);
   for (std::size_t i = 0; i < parameters.size(); ++i) {
-    const auto& [name, annotation, has_default, keyword_only] = parameters[i];
-    const Argument argument{label.c_str(), name.c_str()};
-    if (is_owner(parameters[i])) continue;
+    const Parameter& parameter = parameters[i];
+    const Argument argument{label.c_str(), parameter.name.c_str()};
+    const std::string expected = in_words(parameter.annotation);
+    const bool takes_none = parameter.annotation.find("None") != std::string::npos;
+    if (is_owner(parameter)) continue;
     if (!values[i].is_valid()) {
-      if (!has_default) fail_type(argument, in_words(annotation), "nothing");
-    } else if (values[i].is_none()) {
-      if (annotation.find("None") == std::string::npos) {
-        fail_type(argument, in_words(annotation), "None");
-      }
-    } else if (!fits(values[i], annotation)) {
-      fail_type(argument, in_words(annotation), brief_repr(values[i]));
+      if (!parameter.has_default) fail_type(argument, expected, "nothing");
+    } else if (values[i].is_none() ? !takes_none : !fits(values[i], parameter.annotation)) {
+      fail_type(argument, expected, brief_repr(values[i]));
     }
   }
 }
 
 // With nanobind's error set: puts ours in its place, if there is more to say.
-void refuse(nb::handle function, PyObject* const* given, std::size_t flagged, PyObject* names) {
+void refuse(nb::handle function, const GivenValues& given) {
   nb::python_error theirs;
-  const auto text = nb::cast<std::string>(nb::str(theirs.value()));
-  if (text.find("incompatible function arguments") != std::string::npos) {
-    try {
-      constexpr std::size_t kCount = 0xFFFF;  // the bits above are flags, CPython's and nanobind's
-      blame(function, given, flagged & kCount, names);
-    } catch (const nb::builtin_exception& ours) {
-      PyErr_SetString(PyExc_TypeError, ours.what());
-      return;
-    } catch (const std::exception&) {
-      // A signature that we cannot read: their words stay.
-    }
+  try {
+    const auto text = nb::cast<std::string>(nb::str(theirs.value()));
+    if (text.find("incompatible function arguments") != std::string::npos) blame(function, given);
+  } catch (const nb::builtin_exception& ours) {
+    PyErr_SetString(PyExc_TypeError, ours.what());
+    return;
+  } catch (const std::exception&) {
+    // A signature that we cannot read: their words stay.
   }
   theirs.restore();
 }
@@ -171,7 +179,8 @@ template <std::size_t kind>
 PyObject* call(PyObject* function, PyObject* const* given, std::size_t flagged, PyObject* names) {
   PyObject* const result = known_calls[kind](function, given, flagged, names);
   if (result == nullptr && PyErr_ExceptionMatches(PyExc_TypeError) != 0) {
-    refuse(function, given, flagged, names);
+    constexpr std::size_t kCount = 0xFFFF;  // the bits above are flags, CPython's and nanobind's
+    refuse(function, {given, flagged & kCount, names});
   }
   return result;
 }
