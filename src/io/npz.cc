@@ -90,8 +90,7 @@ void write_npz(const ZipWriter::WriteAt& write_at, const TensorMap& tensors) {
                  io::quoted(name));
     }
     headers.push_back(npy_header_text(tensor.shape()));
-    zip.add(entry, std::as_bytes(std::span(headers.back())),
-            std::as_bytes(tensor.values()));
+    zip.add(entry, std::as_bytes(std::span(headers.back())), std::as_bytes(tensor.values()));
   }
   zip.finish();
 }
