@@ -40,12 +40,6 @@ inline const KernelShares& kernel_shares(std::string_view target) {
   return kKernelShares[1];
 }
 
-// Rows that lie a multiple of 4 KB apart (1024, 2048, … features) have the same place in the first
-// cache, which holds eight such lines or a few more. From this height on, each row of a register
-// tile takes that part of the peak.
-inline constexpr std::int64_t kAliasedNumbers = 1024;
-inline constexpr double kAliasedHeight = 10.0;
-inline constexpr double kAliasedLoss = 0.043;
 // Keys by which a mask's edge lengthens a row: half of a register tile, its rows and columns, is
 // computed and hidden, and a partly hidden block costs something itself. Backward, blocks of 128
 // keys and groups of 96 rows are cleared before the products that sum over them.

@@ -50,7 +50,6 @@ class Roofline {
   [[nodiscard]] Product product_of(Stage stage) const;
   [[nodiscard]] static double tasks_of(const Product& product);
   [[nodiscard]] double tasks_beside(Stage stage) const;
-  [[nodiscard]] double projection_share(std::int64_t rows, std::int64_t width) const;
   [[nodiscard]] double computed_pairs(Pass pass) const;
   [[nodiscard]] double attention_tasks(Pass pass) const;
   [[nodiscard]] double overhead() const;
@@ -151,27 +150,16 @@ double Roofline::tasks_beside(Stage stage) const {
          (config_.use_gate ? tasks_of(product_of(Stage::Gate)) : 0.0);
 }
 
-// Of a product whose left side has rows of `width` numbers.
-double Roofline::projection_share(std::int64_t rows, std::int64_t width) const {
-  if (rows == 0 || width % analyze::kAliasedNumbers != 0) return shares_.projection;
-  const double blocks = std::ceil(real(rows) / analyze::kProjectionRows);
-  const double block_rows = real(rows) / blocks;
-  const double height = block_rows / std::ceil(block_rows / shares_.tile_rows);
-  return shares_.projection -
-         analyze::kAliasedLoss * std::max(0.0, height - analyze::kAliasedHeight);
-}
-
 Work Roofline::projection(const StageCost& stage) const {
   const Product product = product_of(stage.stage);
   const double flops = real(stage.flops);
   const double others = real(stage.operations) / shares_.operations;
   const double tasks = tasks_beside(stage.stage);
   if (stage.pass == Pass::Forward) {
-    return {flops / projection_share(product.rows, product.inputs) + others, real(stage.bytes),
-            tasks};
+    return {flops / shares_.projection + others, real(stage.bytes), tasks};
   }
   // Half of it is dy·Wᵀ, whose kernel is transposed anew, and half xᵀ·dy.
-  const double through = 0.5 * flops / projection_share(product.rows, product.outputs);
+  const double through = 0.5 * flops / shares_.projection;
   const double packing = analyze::kPackOperations * real(product.inputs) * real(product.outputs);
   return {through + packing + 0.5 * flops / shares_.weight_gradient + others, real(stage.bytes),
           tasks};

@@ -112,23 +112,6 @@ TEST(Roofline, PanelsAreFilledUp) {
               (2.0 * 8.0 * 64.0 * 64.0 * 48.0 / 0.90 + 10.0 * 8.0 * 64.0 * 33.0) / 1e11, 1e-12);
 }
 
-// 95 rows a block are tiles of 13 and 14 rows: too many for the places of the first cache that rows
-// of 4 KB share. Tiles of 6 rows are not.
-TEST(Roofline, RowsThatShareAPlaceInTheCache) {
-  const auto seconds = [](const char* target, std::int64_t features) {
-    AttentionConfig config = kLayer;
-    config.query_features = features;
-    Machine machine = machine_of(1e11, memory_alone(kEndless));
-    machine.target = target;
-    const LayerCost cost = layer_cost(config, {.batch = 1, .queries = 1900});
-    return time_of(predict(cost, machine, 1), Stage::QueryProjection).seconds /
-           static_cast<double>(features);
-  };
-  EXPECT_NEAR(seconds("avx512", 2048) / seconds("avx512", 2064), 0.94 / (0.94 - 0.043 * 25.0 / 7.0),
-              1e-3);
-  EXPECT_NEAR(seconds("avx2", 2048) / seconds("avx2", 2064), 1.0, 1e-12);
-}
-
 TEST(Roofline, SmallCallsStayOnOneThread) {
   const AttentionConfig tiny{.num_heads = 1, .key_dim = 16, .query_features = 16};
   Machine machine = machine_of(1e11, memory_alone(1e10), {1, 2});

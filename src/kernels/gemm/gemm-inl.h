@@ -389,10 +389,25 @@ HWY_INLINE void run_height(std::int64_t rows, bool beside, const Call& call, con
   }
 }
 
+// Rows of A that lie a multiple of 4 KB apart (1024, 2048, … features) have the same place in the
+// first cache, which has room for eight such lines: 14 of them push each other out. (81 to 85% of
+// the peak for 512 rows on Zen 4, with tiles of 8 rows 94 to 96%.)
+inline std::int64_t highest_tile(const MatrixView& a, const TileSpan* spans) {
+  constexpr std::int64_t kSamePlace = 1024;
+  constexpr std::int64_t kRoom = 8;
+  const bool crowded = a.column_stride == 1 && a.row_stride % kSamePlace == 0;
+  // Spans are those of the callers' tiles, which are as high as can be.
+  return crowded && spans == nullptr ? std::min<std::int64_t>(kTileRows, kRoom) : kTileRows;
+}
+inline std::int64_t highest_tile(const Product& p) { return highest_tile(p.a, p.depth_of_tile); }
+inline std::int64_t highest_tile(const ScoreProduct& p) {
+  return highest_tile(p.a, p.columns_of_tile);
+}
+
 // All tiles of a product: panels outside, so that one stays in the cache for all rows.
 template <template <int, int> class Tiles, typename Call>
 HWY_INLINE void run_tiles(const Call& call) {
-  const RowTiles rows(call.rows, kTileRows);
+  const RowTiles rows(call.rows, highest_tile(call));
   if (rows.count == 0) return;
   const std::int64_t low_begin = rows.row(rows.higher);
   const int wide = panels_beside(static_cast<int>(rows.height));
