@@ -19,9 +19,21 @@ using kernels::kPanelWidth;
 // Rows of one task: their part of X stays in the L2 cache while all panels of W pass by.
 constexpr std::int64_t kRowBlock = 96;
 constexpr std::int64_t kTasksWanted = 16;  // more than most machines have threads to fill
+// A kernel that lies as rows is read some of them at a time for few rows of X, along all columns of
+// a task, so that the processor sees what follows and fetches it. Down the columns it would not.
+constexpr std::int64_t kFewRowsInPlace = 8;
+constexpr std::int64_t kDepthInPlace = 8;
+
+bool reads_rows(const LinearCall& call, std::int64_t rows) {
+  return call.w.in_place() && rows <= kFewRowsInPlace;
+}
+
 // Few rows are shared out by columns instead: by as few as a register tile spans, since threads that
 // are done wait for the last task. Eight chains of multiply-adds need more of them for a row or two.
-std::int64_t least_columns(std::int64_t rows) { return rows < 4 ? 64 : 32; }
+std::int64_t least_columns(const LinearCall& call, std::int64_t rows) {
+  if (reads_rows(call, rows)) return 512;
+  return rows < 4 ? 64 : 32;
+}
 
 constexpr std::int64_t kGradientColumns = 128;  // of one task's share of a weight gradient
 constexpr std::int64_t kGradientInputs = 192;
@@ -40,7 +52,7 @@ struct LinearTasks {
     const std::int64_t wanted =
         base::divide_up(kTasksWanted, std::max<std::int64_t>(1, x.outer * row_blocks));
     column_blocks =
-        std::clamp<std::int64_t>(panels * kPanelWidth / least_columns(x.inner), 1, wanted);
+        std::clamp<std::int64_t>(panels * kPanelWidth / least_columns(call, x.inner), 1, wanted);
     panels_per_block = base::divide_up(panels, column_blocks);
     // Whole pairs of panels, which the widest register tile spans.
     panels_per_block += panels_per_block % 2;
@@ -72,7 +84,16 @@ void run_task(const kernels::Kernels& kernels, const LinearCall& call, const Lin
   if (call.accumulate) {
     product.start = {product.c.data, product.c.row_stride, product.c.column_stride};
   }
-  kernels.gemm.multiply(product);
+  if (!reads_rows(call, product.rows)) return kernels.gemm.multiply(product);
+  for (std::int64_t depth = 0; depth < call.w.depth; depth += kDepthInPlace) {
+    kernels::Product part = product;
+    part.depth = std::min(kDepthInPlace, call.w.depth - depth);
+    part.a = product.a.from(0, depth);
+    part.b.data += depth * part.b.row_stride;
+    if (depth > 0) part.start = {product.c.data, product.c.row_stride, product.c.column_stride};
+    if (depth + kDepthInPlace < call.w.depth) part.bias = nullptr;
+    kernels.gemm.multiply(part);
+  }
 }
 
 }  // namespace

@@ -100,6 +100,7 @@ struct PackedMatrix {
   // Not packed, but row-major as it lies, whole panels wide: numbers from row to row.
   std::int64_t in_place_stride = 0;
 
+  [[nodiscard]] bool in_place() const { return in_place_stride != 0; }
   [[nodiscard]] kernels::Panels from(std::int64_t column) const {
     if (in_place_stride == 0) return kernels::packed_panels(panels + column * depth, depth);
     return kernels::panels_in_place({panels + column, in_place_stride, 1});
