@@ -84,7 +84,7 @@ void run_task(const kernels::Kernels& kernels, const LinearCall& call, const Lin
   if (call.accumulate) {
     product.start = {product.c.data, product.c.row_stride, product.c.column_stride};
   }
-  if (!reads_rows(call, product.rows)) return kernels.gemm.multiply(product);
+  if (!reads_rows(call, product.rows) || call.w.depth == 0) return kernels.gemm.multiply(product);
   for (std::int64_t depth = 0; depth < call.w.depth; depth += kDepthInPlace) {
     kernels::Product part = product;
     part.depth = std::min(kDepthInPlace, call.w.depth - depth);
