@@ -65,6 +65,6 @@ inline constexpr std::int64_t kPanel = 16;  // columns that a product fills up t
 inline constexpr std::int64_t kTaskRows = 256;
 inline constexpr std::int64_t kBackwardTaskKeys = 256;
 inline constexpr std::int64_t kProjectionRows = 96;
-inline constexpr std::int64_t projection_columns(std::int64_t rows) { return rows < 4 ? 64 : 32; }
+constexpr std::int64_t projection_columns(std::int64_t rows) { return rows < 4 ? 64 : 32; }
 
 }  // namespace headwise::analyze

@@ -47,6 +47,19 @@ HWY_INLINE hn::Mask<FloatTag> kept_lanes(const std::uint8_t* keep) {
   return hn::RebindMask(kTag, hn::Ne(wide, hn::Zero(ints)));
 }
 
+// How steep tanh was, for the backward pass. Others ask for no slopes.
+HWY_INLINE void store_slope(FloatVector tanh, float* slope, std::int64_t key) {
+  if (slope == nullptr) return;
+  hn::StoreU(hn::NegMulAdd(tanh, tanh, hn::Set(kTag, 1.0F)), kTag, slope + key);
+}
+
+// The lanes from `left` on become −∞.
+HWY_INLINE FloatVector hide_behind(FloatVector score, std::int64_t left) {
+  if (HWY_LIKELY(left >= kLanes)) return score;
+  const auto kept = hn::FirstN(kTag, static_cast<std::size_t>(std::max<std::int64_t>(left, 0)));
+  return hn::IfThenElse(kept, score, hn::Set(kTag, -std::numeric_limits<float>::infinity()));
+}
+
 // Which steps a tile's scores need. Known to the compiler, so that its loop has no branches.
 struct ScoreSteps {
   bool scale, softcap, bias, keep;
@@ -58,7 +71,6 @@ void finish_rows(const ScoreTile& tile, const ScoreRule& rule, const ScoreExtras
   const FloatVector hidden = hn::Set(kTag, -std::numeric_limits<float>::infinity());
   const FloatVector scale = hn::Set(kTag, rule.scale);
   const FloatVector cap = hn::Set(kTag, rule.softcap);
-  const FloatVector one = hn::Set(kTag, 1.0F);
   const FloatVector factor = kSteps.softcap ? cap : scale;
   constexpr std::int64_t kRowsAhead = 4;  // of the bias: some of it may still be far away
   for_each_row(tile, [&](std::int64_t row, std::int64_t begin, std::int64_t end) HWY_ATTR {
@@ -76,7 +88,7 @@ void finish_rows(const ScoreTile& tile, const ScoreRule& rule, const ScoreExtras
         FloatVector score = hn::LoadU(kTag, scores + key);
         if constexpr (kSteps.softcap) {
           score = tanh(hn::Div(hn::Mul(score, scale), cap));
-          if (slope != nullptr) hn::StoreU(hn::NegMulAdd(score, score, one), kTag, slope + key);
+          store_slope(score, slope, key);
         }
         if constexpr (kSteps.bias) {
           const FloatVector added = hn::LoadU(kTag, bias + key);
@@ -86,10 +98,7 @@ void finish_rows(const ScoreTile& tile, const ScoreRule& rule, const ScoreExtras
         }
         if constexpr (kSteps.keep) score = hn::IfThenElse(kept_lanes(keep + key), score, hidden);
         // Padding behind the last key is −∞ before, and must be after.
-        if (kSteps.scale && HWY_UNLIKELY(key + kLanes > tile.keys)) {
-          const std::int64_t left = std::clamp<std::int64_t>(tile.keys - key, 0, kLanes);
-          score = hn::IfThenElse(hn::FirstN(kTag, static_cast<std::size_t>(left)), score, hidden);
-        }
+        if constexpr (kSteps.scale) score = hide_behind(score, tile.keys - key);
         largest[j] = hn::Max(score, largest[j]);
         hn::StoreU(score, kTag, scores + key);
       }
