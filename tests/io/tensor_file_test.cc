@@ -110,8 +110,9 @@ TEST(Quoted, IsOneReadableLine) {
   EXPECT_EQ(io::quoted("слой/é/層/😀"), "'слой/é/層/😀'");
   EXPECT_EQ(io::quoted(std::string("a\0b\x7f\n\x1b[31m", 10)), R"('a\x00b\x7f\x0a\x1b[31m')");
   EXPECT_EQ(io::quoted("\xC2\x85\xFF\xE2\x82"), R"('\xc2\x85\xff\xe2\x82')");
-  EXPECT_EQ(io::quoted(std::string(1000, 'x')), "'" + std::string(99, 'x') + "…'");
-  EXPECT_TRUE(io::is_utf8(io::quoted(std::string(98, 'x') + "éé"))) << "cut between characters";
+  EXPECT_EQ(io::quoted(std::string(1000, 'x')), std::string("'").append(99, 'x').append("…'"));
+  const std::string cut_in_a_character = std::string(98, 'x').append("éé");
+  EXPECT_TRUE(io::is_utf8(io::quoted(cut_in_a_character))) << "cut between characters";
 }
 
 // Against the table of well-formed sequences of the Unicode standard (table 3-7).

@@ -23,6 +23,60 @@ namespace headwise::kernels::HWY_NAMESPACE {
 
 namespace hn = hwy::HWY_NAMESPACE;
 
+template <int Rows, int Vectors>
+using KeySums = FloatVector[extent(Rows)][extent(Vectors)];
+
+// The numbers steps.begin … steps.end of every key, a multiple of four of them.
+template <int Rows, int Vectors>
+HWY_INLINE void add_by_registers(const FewRowsProduct& p, const float* a, const float* keys,
+                                 TileSpan steps, KeySums<Rows, Vectors>& sums) {
+#pragma GCC unroll 8
+  for (int j = 0; j < Vectors; ++j) {
+    const float* rows = keys + j * kLanes * p.b.row_stride;
+    for (std::int64_t step = steps.begin; step < steps.end; step += 4) {
+      const Columns four = load_columns(rows + step, p.b.row_stride);
+#pragma GCC unroll 4
+      for (int c = 0; c < 4; ++c) {
+#pragma GCC unroll 16
+        for (int i = 0; i < Rows; ++i) {
+          const float factor = a[i * p.a.row_stride + (step + c) * p.a.column_stride];
+          sums[i][j] = hn::MulAdd(hn::Set(kTag, factor), four.column[c], sums[i][j]);
+        }
+      }
+    }
+  }
+}
+
+// The same where columns, kept in registers, would leave too few of those for the sums: they go
+// through memory that stays in the first cache.
+template <int Rows, int Vectors>
+HWY_INLINE void add_by_memory(const FewRowsProduct& p, const float* a, const float* keys,
+                              TileSpan steps, KeySums<Rows, Vectors>& sums) {
+  HWY_ALIGN float columns[kPanelWidth][extent(Vectors * kLanes)];
+#pragma GCC unroll 8
+  for (int j = 0; j < Vectors; ++j) {
+    const float* rows = keys + j * kLanes * p.b.row_stride;
+    for (std::int64_t step = steps.begin; step < steps.end; step += 4) {
+      const Columns four = load_columns(rows + step, p.b.row_stride);
+#pragma GCC unroll 4
+      for (int c = 0; c < 4; ++c) {
+        hn::Store(four.column[c], kTag, columns[step - steps.begin + c] + j * kLanes);
+      }
+    }
+  }
+  for (std::int64_t step = steps.begin; step < steps.end; ++step) {
+#pragma GCC unroll 16
+    for (int i = 0; i < Rows; ++i) {
+      const FloatVector factor = hn::Set(kTag, a[i * p.a.row_stride + step * p.a.column_stride]);
+#pragma GCC unroll 8
+      for (int j = 0; j < Vectors; ++j) {
+        const FloatVector column = hn::Load(kTag, columns[step - steps.begin] + j * kLanes);
+        sums[i][j] = hn::MulAdd(factor, column, sums[i][j]);
+      }
+    }
+  }
+}
+
 // Vectors × kLanes keys against Rows queries.
 template <int Rows, int Vectors>
 HWY_INLINE void score_keys(const FewRowsProduct& p, std::int64_t row, std::int64_t key) {
@@ -30,7 +84,7 @@ HWY_INLINE void score_keys(const FewRowsProduct& p, std::int64_t row, std::int64
   const float* keys = p.b.data + key * p.b.row_stride;
   constexpr std::int64_t kKeys = Vectors * kLanes;
   const std::int64_t lines = panel_count(p.depth / 4 * 4);  // that the loop below takes
-  FloatVector sums[extent(Rows)][extent(Vectors)];
+  KeySums<Rows, Vectors> sums;
 #pragma GCC unroll 16
   for (int i = 0; i < Rows; ++i) {
 #pragma GCC unroll 8
@@ -48,30 +102,10 @@ HWY_INLINE void score_keys(const FewRowsProduct& p, std::int64_t row, std::int64
       const float* ahead = keys + (kKeys + i) * p.b.row_stride;
       for (std::int64_t f = 0; f < p.depth; f += kPanelWidth) prefetch_to_l2(ahead + f);
     }
-    // Columns go through memory that stays in the first cache: kept in registers, they would leave
-    // too few of those for the sums of several rows.
-    HWY_ALIGN float columns[kPanelWidth][extent(Vectors * kLanes)];
-#pragma GCC unroll 8
-    for (int j = 0; j < Vectors; ++j) {
-      const float* rows = keys + j * kLanes * p.b.row_stride;
-      for (std::int64_t step = k; step < line_end; step += 4) {
-        const Columns four = load_columns(rows + step, p.b.row_stride);
-#pragma GCC unroll 4
-        for (int c = 0; c < 4; ++c) {
-          hn::Store(four.column[c], kTag, columns[step - k + c] + j * kLanes);
-        }
-      }
-    }
-    for (std::int64_t step = k; step < line_end; ++step) {
-#pragma GCC unroll 16
-      for (int i = 0; i < Rows; ++i) {
-        const FloatVector factor = hn::Set(kTag, a[i * p.a.row_stride + step * p.a.column_stride]);
-#pragma GCC unroll 8
-        for (int j = 0; j < Vectors; ++j) {
-          const FloatVector column = hn::Load(kTag, columns[step - k] + j * kLanes);
-          sums[i][j] = hn::MulAdd(factor, column, sums[i][j]);
-        }
-      }
+    if constexpr (kRegisters >= 32) {
+      add_by_registers<Rows, Vectors>(p, a, keys, {k, line_end}, sums);
+    } else {
+      add_by_memory<Rows, Vectors>(p, a, keys, {k, line_end}, sums);
     }
     k = line_end;
   }
@@ -103,8 +137,10 @@ HWY_INLINE void score_keys(const FewRowsProduct& p, std::int64_t row, std::int64
 
 template <int Rows>
 void score_rows(const FewRowsProduct& p, std::int64_t row) {
-  // Four chains of multiply-adds at least, to hide the latency of one.
-  constexpr int kVectors = Rows * kPanelVectors >= 4 ? int{kPanelVectors} : 4;
+  // Two panels of keys where one has fewer than four sums: chains of multiply-adds have a latency
+  // to hide. With four panels too much is fetched ahead at once: on AVX-512 that takes 1.2 times as
+  // long from memory.
+  constexpr int kVectors = (Rows * kPanelVectors >= 4 ? 1 : 2) * int{kPanelVectors};
   constexpr std::int64_t kKeys = kVectors * kLanes;
   std::int64_t key = 0;
   for (; key + kKeys <= p.columns; key += kKeys) score_keys<Rows, kVectors>(p, row, key);

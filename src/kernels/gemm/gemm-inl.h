@@ -29,19 +29,15 @@ namespace hn = hwy::HWY_NAMESPACE;
 #if HWY_TARGET == HWY_AVX3
 constexpr int kTileRows = 14;
 constexpr int kWidePanels = 2;
-constexpr int kRegisters = 32;
 #elif HWY_TARGET == HWY_AVX2
 constexpr int kTileRows = 6;
 constexpr int kWidePanels = 1;
-constexpr int kRegisters = 16;
 #elif HWY_TARGET == HWY_NEON
 constexpr int kTileRows = 6;
 constexpr int kWidePanels = 1;
-constexpr int kRegisters = 32;
 #else
 constexpr int kTileRows = 2;
 constexpr int kWidePanels = 1;
-constexpr int kRegisters = 16;
 #endif
 
 // Panels side by side that a tile of this height spans. Low tiles span more of them: eight chains
@@ -89,8 +85,9 @@ HWY_INLINE void multiply_add_step(const float* HWY_RESTRICT a, std::int64_t a_ro
   }
 }
 
-// The inner loop: sums += A·B. UnitStride: the rows of A lie along the depth.
-template <int Rows, int Panels, bool UnitStride>
+// The inner loop: sums += A·B. UnitStride: the rows of A lie along the depth. Fetched: lines side by
+// side that are fetched ahead in every step.
+template <int Rows, int Panels, bool UnitStride, int Fetched = 1>
 HWY_INLINE void multiply_add(const TileOperands& o, Accumulators<Rows, Panels>& sums) {
   const float* HWY_RESTRICT a = o.a;
   const float* HWY_RESTRICT b = o.b;
@@ -114,7 +111,8 @@ HWY_INLINE void multiply_add(const TileOperands& o, Accumulators<Rows, Panels>& 
     const float* ahead = o.ahead == nullptr ? b + kStepsAhead * b_row : o.ahead->next();
 #pragma GCC unroll 4
     for (std::int64_t k = std::min(left, RowCursor::kSteps); k > 0; --k) {
-      prefetch_to_l2(ahead);
+#pragma GCC unroll 4
+      for (int j = 0; j < Fetched; ++j) prefetch_to_l2(ahead + j * kPanelWidth);
       ahead += ahead_step;
       multiply_add_step<Rows, Panels>(a, a_row, b, b_panel, local);
       a += a_column;
@@ -302,8 +300,12 @@ struct ProductTiles {
       const TileOperands operands{
           a.data,           a.row_stride,   a.column_stride, panel + depth.begin * p.b.row_stride,
           p.b.panel_stride, p.b.row_stride, p.ahead,         depth.end - depth.begin};
+      // Where few rows pass by B as it lies in memory, nobody else fetches its other panels.
+      constexpr int kFetched = Rows <= kFewRows ? Panels : 1;
       if (HWY_UNLIKELY(p.zero_annihilates)) {
         multiply_add_nonzero<Rows, Panels>(operands, sums);
+      } else if (kFetched > 1 && p.ahead == nullptr && p.b.panel_stride == kPanelWidth) {
+        multiply_add<Rows, Panels, false, kFetched>(operands, sums);
       } else if (a.column_stride == 1) {
         multiply_add<Rows, Panels, true>(operands, sums);
       } else {

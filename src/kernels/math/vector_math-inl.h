@@ -28,6 +28,7 @@ using FloatVector = hn::Vec<FloatTag>;
 using IntTag = hn::RebindToSigned<FloatTag>;
 constexpr FloatTag kTag;
 constexpr std::int64_t kLanes = hn::MaxLanes(kTag);
+constexpr int kRegisters = HWY_TARGET == HWY_AVX3 || HWY_TARGET == HWY_NEON ? 32 : 16;
 constexpr std::int64_t kPanelVectors = kPanelWidth / kLanes;
 
 // Of an array.
