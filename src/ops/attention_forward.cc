@@ -275,8 +275,9 @@ kernels::RowCursor AttentionForward::rows_ahead(const AttentionBuffers& buffers,
 // that want features side by side, and values that fill whole panels.
 bool AttentionForward::reads_unpacked(const AttentionBuffers& buffers,
                                       const RowChunk& chunk) const {
-  return chunk.row_end - chunk.row <= kMostUnpackedRows && buffers.key.feature_stride == 1 &&
-         buffers.value.feature_stride == 1 && plan_.dims.value_size % kPanelWidth == 0;
+  return chunk.row_end - chunk.row <= kMostUnpackedRows && buffers.query.feature_stride == 1 &&
+         buffers.key.feature_stride == 1 && buffers.value.feature_stride == 1 &&
+         plan_.dims.value_size % kPanelWidth == 0;
 }
 
 // Keys become panels of Kᵀ, values panels of V.
@@ -433,28 +434,29 @@ void AttentionForward::add_values(const Worker& worker, const AttentionBuffers& 
   kernels_.gemm.multiply(product);
 }
 
-// V as it lies in memory, some keys at a time so that their rows are in the cache for all columns.
+// V as it lies in memory, some keys at a time so that their rows are in the cache for all columns; a
+// register tile of one row spans a narrow head at once.
 void AttentionForward::add_unpacked_values(const Worker& worker, const AttentionBuffers& buffers,
                                            const ScoreBlock& scores, const BlockCall& call) const {
-  constexpr std::int64_t kKeys = 32;
   const Head& head = call.head;
   const std::int64_t dv = plan_.dims.value_size;
+  const std::int64_t keys = scores.tile.rows == 1 && dv <= 64 ? kKeyBlock : 32;
   const kernels::MatrixView values =
       key_rows(plan_, buffers.value, head.sequence, head.kv_head, scores.key);
   const bool careful = call.careful && !values_finite(buffers, scores, call);
-  for (std::int64_t key = 0; key < scores.tile.keys; key += kKeys) {
+  for (std::int64_t key = 0; key < scores.tile.keys; key += keys) {
     const bool whole_start = key == 0 && call.first;
     kernels::Product product{
         .rows = scores.tile.rows,
         .columns = dv,
-        .depth = std::min(kKeys, scores.tile.keys - key),
+        .depth = std::min(keys, scores.tile.keys - key),
         .a = {scores.tile.values + key, scores.tile.stride, 1},
         .b = kernels::panels_in_place(values.from(key, 0)),
         .c = {worker.heads, dv, 1},
         .start = whole_start ? kernels::MatrixView{} : kernels::MatrixView{worker.heads, dv, 1},
         .row_before = key == 0 && !call.first ? worker.rows.rescale : nullptr,
         .zero_annihilates = careful};
-    if (call.last && key + kKeys >= scores.tile.keys) {
+    if (call.last && key + keys >= scores.tile.keys) {
       product.c = call.output;
       product.row_after = worker.inverse;
       product.not_finite = &call.not_finite;

@@ -161,8 +161,8 @@ struct FewRowsProduct {
   std::int64_t rows = 0;  // any number, but they take kFewRows at a time
   std::int64_t columns = 0;
   std::int64_t depth = 0;
-  MatrixView a;  // (rows, depth)
-  MatrixView b;  // (columns, depth), rows of unit stride
+  MatrixView a;  // (rows, depth); rows of unit stride, as those of b
+  MatrixView b;  // (columns, depth)
   float* scores = nullptr;
   std::int64_t score_stride = 0;
   float* row_max = nullptr;

@@ -270,9 +270,11 @@ TEST(Gemm, AFewRowsGetTheScoresOfPackedKeys) {
     const std::int64_t rows = dice.between(1, 9);
     const std::int64_t columns = dice.between(1, 150);
     const std::int64_t depth = dice.between(1, 70);
+    const std::int64_t row_stride = depth + dice.between(0, 5);
     const std::int64_t key_stride = depth + dice.between(0, 5);
     const std::int64_t stride = panel_count(columns) * kPanelWidth + dice.between(0, 9);
-    const StoredMatrix a = StoredMatrix::random(dice, rows, depth);
+    const Floats queries = random_floats(dice, rows * row_stride);
+    const MatrixView a{queries.data(), row_stride, 1};
     const Floats keys = random_floats(dice, columns * key_stride);
     Floats panels = filled(packed_size(depth, columns), 0.0F);
     reference::kGemmKernels.pack_panels(depth, columns, {keys.data(), 1, key_stride},
@@ -283,7 +285,7 @@ TEST(Gemm, AFewRowsGetTheScoresOfPackedKeys) {
     reference::kGemmKernels.multiply_scores({.rows = rows,
                                              .columns = columns,
                                              .depth = depth,
-                                             .a = a.view(),
+                                             .a = a,
                                              .b = packed_panels(panels.data(), depth),
                                              .scores = expected.data(),
                                              .score_stride = stride,
@@ -295,7 +297,7 @@ TEST(Gemm, AFewRowsGetTheScoresOfPackedKeys) {
       target->gemm.multiply_few_rows({.rows = rows,
                                       .columns = columns,
                                       .depth = depth,
-                                      .a = a.view(),
+                                      .a = a,
                                       .b = {keys.data(), key_stride, 1},
                                       .scores = scores.data(),
                                       .score_stride = stride,
