@@ -46,6 +46,7 @@ struct HeadSummary {
   double previous_mass = 0.0;   // p of the key before it
   double largest_weight = 0.0;  // of all, not a mean
   double largest_sum = 0.0;     // of a row; beyond 1: these are not weights of a softmax
+  double smallest_sum = 0.0;    // of the rows that attend something
   std::int64_t empty_rows = 0;
 };
 
