@@ -60,8 +60,9 @@ struct TerminalOptions {
   enum class Colour { None, Palette256, TrueColour };
   Colour colour = Colour::None;
   int width = 80;   // columns
-  int height = 24;  // lines that should be enough for all heads, where that leaves them readable
+  int height = 24;  // lines, for pictures in colour: heads that find no readable place are left out
   ColourScale scale = ColourScale::SquareRoot;
+  std::string others = {};  // said where heads are left out: how to see them
 };
 
 // In colour: a heatmap of half blocks, heads side by side. Without: a table of percentages where it
