@@ -74,6 +74,8 @@ struct PngOptions {
   std::int64_t height = 0;  // 0: as high as the heads need
   Theme theme = Theme::Light;
   ColourScale scale = ColourScale::SquareRoot;
+  // Called by draw_png, at most once, with a text of which no font has all characters.
+  std::function<void(const std::string&)> no_font = {};
 };
 
 // Small multiples, one for each head, with tokens along the axes and one colour scale.

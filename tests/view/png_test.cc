@@ -88,6 +88,20 @@ TEST(Png, KeepsTheSizeAskedFor) {
   EXPECT_EQ(picture.height, 700);
 }
 
+TEST(Png, TellsOfCharactersThatNoFontHas) {
+  const Tensor weights = random_weights(2, 3, 3, 5);
+  std::vector<std::string> told;
+  const auto draw = [&](const std::string& token) {
+    told.clear();
+    (void)draw_png({.weights = weights, .query_tokens = {"the", token, token}},
+                   {.no_font = [&](const std::string& text) { told.push_back(text); }});
+    return told;
+  };
+  EXPECT_TRUE(draw("cat").empty());
+  const std::string private_use = "\U0010FFFD";  // of which nobody but its user knows the meaning
+  EXPECT_EQ(draw(private_use), std::vector<std::string>{private_use});
+}
+
 TEST(Png, RefusesWhatCannotBeDrawn) {
   const Tensor weights = random_weights(40, 3, 3, 5);
   const auto draw = [&](std::int64_t width, std::int64_t height) {
