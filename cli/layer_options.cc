@@ -1,6 +1,7 @@
 #include "layer_options.h"
 
 #include <CLI/CLI.hpp>
+#include <filesystem>
 
 #include "commands.h"
 #include "layer_source.h"
@@ -17,6 +18,12 @@ void refuse_with_weights(bool given, const char* option) {
   if (given) throw UsageError(std::string(option) + ": the file of --weights tells this itself");
 }
 
+// Of a path: what it leads to, be it a file or a folder.
+std::string last_part(const std::string& path) {
+  const std::filesystem::path whole = std::filesystem::absolute(path).lexically_normal();
+  return (whole.has_filename() ? whole : whole.parent_path()).filename().string();
+}
+
 ChosenLayer from_file(const LayerOptions& options) {
   refuse_with_weights(options.value_dim.has_value(), "--value-dim");
   refuse_with_weights(options.output_features.has_value(), "--output-features");
@@ -24,7 +31,9 @@ ChosenLayer from_file(const LayerOptions& options) {
   refuse_with_weights(options.gate, "--gate");
   const LayerSource source = LayerSource::open(options.weights, options.hints());
   const FoundLayer& layer = source.choose(options.layer);
-  return {source.read(layer), title_of(layer) + " of " + options.weights, layer.notes};
+  const std::string title = title_of(layer) + " of ";
+  return {source.read(layer), title + options.weights, title + last_part(options.weights),
+          layer.notes};
 }
 
 AttentionConfig random_config(const LayerOptions& options, const InputFeatures& features) {
@@ -94,9 +103,8 @@ void declare_layer_options(CLI::App& command, LayerOptions& options) {
 ChosenLayer choose_layer(const LayerOptions& options, const InputFeatures& features) {
   if (!options.weights.empty()) return from_file(options);
   const AttentionConfig config = random_config(options, features);
-  return {{config, AttentionWeights::glorot(config, options.seed)},
-          "random weights, seed " + std::to_string(options.seed),
-          {}};
+  const std::string title = "random weights, seed " + std::to_string(options.seed);
+  return {{config, AttentionWeights::glorot(config, options.seed)}, title, title, {}};
 }
 
 }  // namespace headwise::cli

@@ -43,6 +43,7 @@ struct InputFeatures {
 struct ChosenLayer {
   LayerParts parts;
   std::string title;               // where it comes from
+  std::string heading;             // the same without the folders: for a picture
   std::vector<std::string> notes;  // what its model does that is not in the weights
 };
 

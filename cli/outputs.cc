@@ -6,6 +6,7 @@
 #include <system_error>
 
 #include "headwise/io.h"
+#include "text_file.h"
 #include "usage_error.h"
 
 namespace headwise::cli {
@@ -22,9 +23,9 @@ bool is_device(const std::string& path) {
 }
 
 void check_name(const OutputFile& output) {
-  const bool fits =
-      std::any_of(output.extensions.begin(), output.extensions.end(),
-                  [&](const std::string& extension) { return output.path.ends_with(extension); });
+  const bool fits = std::any_of(
+      output.extensions.begin(), output.extensions.end(),
+      [&](const std::string& extension) { return has_extension(output.path, extension); });
   if (fits) return;
   std::string names;
   for (const std::string& extension : output.extensions) {

@@ -1,5 +1,6 @@
 // headwise view: where heads look.
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 #include <iterator>
@@ -87,15 +88,25 @@ void put(const std::string& path, const std::string& bytes, std::FILE* said) {
 
 void warn_about_sums(const ViewSource& source) {
   constexpr double kMost = 1.01;  // what rounding to 8 or 16 bits can make of 1
+  constexpr double kLeast = 0.9;  // and of many small weights
   for (const HeadSummary& head : summarise_heads(source.picture)) {
-    if (head.largest_sum <= kMost) continue;
+    const bool attends = head.largest_weight > 0.0;
+    if (head.largest_sum <= kMost && (!attends || head.smallest_sum >= kLeast)) continue;
+    const double sum = head.largest_sum > kMost ? head.largest_sum : head.smallest_sum;
+    const std::string text = sum < 0.005 ? "less than 0.01" : terminal::short_number(sum);
     std::fprintf(stderr,
                  "headwise: warning: %s: a row of %s sums to %s, not to 1: are these the weights "
                  "of a softmax?\n",
-                 source.name.c_str(), head.name.c_str(),
-                 terminal::short_number(head.largest_sum).c_str());
+                 source.name.c_str(), head.name.c_str(), text.c_str());
     return;
   }
+}
+
+void note_missing_font(const std::string& text) {
+  std::fprintf(stderr,
+               "headwise: note: no font has all characters of '%s': boxes stand for them in the "
+               "PNG\n",
+               text.c_str());
 }
 
 std::int64_t head_count(const AttentionPicture& picture) {
@@ -113,7 +124,8 @@ void show(const ViewOptions& options, const ViewSource& source) {
         draw_png(picture, {.width = options.width,
                            .height = options.height,
                            .theme = theme_of(options.theme),
-                           .scale = scale}),
+                           .scale = scale,
+                           .no_font = note_missing_font}),
         said);
   }
   if (!options.html.empty()) {
@@ -124,12 +136,15 @@ void show(const ViewOptions& options, const ViewSource& source) {
         said);
   }
   if (!options.png.empty() || !options.html.empty()) return;
+  constexpr int kLeastColumns = 20;  // narrower windows break lines
   const terminal::Stream stream = terminal::standard_output();
   const std::string text = draw_terminal(
       picture, {.colour = colour_of(stream),
-                .width = options.width > 0 ? static_cast<int>(options.width) : stream.width,
+                .width = options.width > 0 ? static_cast<int>(options.width)
+                                           : std::max(stream.width, kLeastColumns),
                 .height = options.height > 0 ? static_cast<int>(options.height) : stream.height,
-                .scale = scale});
+                .scale = scale,
+                .others = "--show-heads for others"});
   std::fputs(text.c_str(), stdout);
 }
 
@@ -153,18 +168,31 @@ void check_source(const CLI::App& command, const ViewSourceOptions& options) {
   }
 }
 
+// Options of a picture that is not asked for.
+void check_picture(const CLI::App& command, const ViewOptions& options) {
+  if (!options.png.empty()) return;
+  if (command.count("--theme") > 0) {
+    throw UsageError("--theme: needs --png; a page has both themes, a terminal its own colours");
+  }
+  for (const char* name : {"--width", "--height"}) {
+    if (command.count(name) == 0 || options.html.empty()) continue;
+    throw UsageError(std::string(name) + ": needs --png as well; a page is as large as its window");
+  }
+}
+
 void run_view(const CLI::App& command, const ViewOptions& given) {
   ViewOptions options = given;
   if (!options.heads.empty()) options.source.heads = integers("--show-heads", options.heads);
   if (!options.rows.empty()) parse_rows(options.rows, options.source);
   check_source(command, options.source);
+  check_picture(command, options);
   check_outputs(outputs_of(options));
   const ViewSource source = view_source(options.source);
   for (const std::string& note : source.notes) {
     std::fprintf(stderr, "headwise: note: %s\n", note.c_str());
   }
   try {
-    warn_about_sums(source);
+    if (!options.source.file.empty()) warn_about_sums(source);  // a run's are of a softmax
     show(options, source);
   } catch (const ArgumentError& error) {
     if (error.argument() != "weights") throw;

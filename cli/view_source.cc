@@ -49,11 +49,7 @@ void add_tokens(ViewSource& source, const ViewSourceOptions& options, std::int64
   TokenLists lists = read_tokens(options.tokens);
   if (!options.key_tokens.empty()) {
     lists.key = read_tokens(options.key_tokens).query;
-    if (std::ssize(lists.key) != keys) {
-      throw FileError(options.key_tokens, std::to_string(lists.key.size()) +
-                                              " tokens, but the weights have " +
-                                              std::to_string(keys) + " keys");
-    }
+    expect_key_count(lists.key, options.key_tokens, keys);
   }
   lists = fitted(std::move(lists), options.tokens, queries, keys, source.picture.query_offset);
   source.picture.query_tokens = std::move(lists.query);
@@ -109,7 +105,7 @@ ViewSource from_run(const ViewSourceOptions& options) {
   ViewSource source;
   source.weights = layer.forward(call.inputs(), forward).weights;
   source.name = call.layer.title;
-  source.picture.title = call.layer.title;
+  source.picture.title = call.layer.heading;
   source.notes = call.layer.notes;
   const auto [rows, keys] = sides_of(source.weights);
   source.picture.query_offset = offset_of(options.call.positions, queries, keys);

@@ -66,20 +66,34 @@ TokenLists from_json(const std::string& text, const std::string& path) {
                   "{\"query\": […], \"key\": […]}");
 }
 
+struct Noun {
+  const char* one;
+  const char* many;
+};
+
+std::string counted(std::int64_t count, const Noun& noun) {
+  return std::to_string(count) + " " + (count == 1 ? noun.one : noun.many);
+}
+
 void expect_count(const std::vector<std::string>& tokens, const std::string& path,
-                  std::int64_t count, const char* what) {
+                  std::int64_t count, const Noun& noun) {
   if (std::ssize(tokens) == count) return;
-  throw FileError(path, std::to_string(tokens.size()) + " tokens, but the weights have " +
-                            std::to_string(count) + " " + what);
+  throw FileError(path, counted(std::ssize(tokens), {"token", "tokens"}) +
+                            ", but the weights have " + counted(count, noun));
 }
 
 }  // namespace
 
 TokenLists read_tokens(const std::string& path) {
   const std::string text = content(path);
-  if (path.ends_with(".json")) return from_json(text, path);
+  if (has_extension(path, ".json")) return from_json(text, path);
   std::vector<std::string> lines = lines_of(text);
   return {lines.size() == 1 ? words_of(text) : std::move(lines), {}};
+}
+
+void expect_key_count(const std::vector<std::string>& tokens, const std::string& path,
+                      std::int64_t keys) {
+  expect_count(tokens, path, keys, {"key", "keys"});
 }
 
 TokenLists fitted(TokenLists lists, const std::string& path, std::int64_t queries,
@@ -90,8 +104,8 @@ TokenLists fitted(TokenLists lists, const std::string& path, std::int64_t querie
     lists.key = lists.query;
     lists.query = {lists.key.begin() + offset, lists.key.begin() + offset + queries};
   }
-  expect_count(lists.query, path, queries, "queries");
-  if (!lists.key.empty()) expect_count(lists.key, path, keys, "keys");
+  expect_count(lists.query, path, queries, {"query", "queries"});
+  if (!lists.key.empty()) expect_key_count(lists.key, path, keys);
   if (lists.key.empty() && queries == keys && offset == 0) lists.key = lists.query;
   return lists;
 }

@@ -17,6 +17,10 @@ struct TokenLists {
 // Throws FileError.
 TokenLists read_tokens(const std::string& path);
 
+// Throws FileError that tells both numbers, if there is not one for each key.
+void expect_key_count(const std::vector<std::string>& tokens, const std::string& path,
+                      std::int64_t keys);
+
 // What names T queries, of which the first stands at position `offset`, and S keys. Tokens of all
 // keys name the queries too. Throws FileError that tells both numbers where they do not fit.
 TokenLists fitted(TokenLists lists, const std::string& path, std::int64_t queries,

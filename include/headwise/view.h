@@ -46,6 +46,7 @@ struct HeadSummary {
   double previous_mass = 0.0;   // p of the key before it
   double largest_weight = 0.0;  // of all, not a mean
   double largest_sum = 0.0;     // of a row; beyond 1: these are not weights of a softmax
+  double smallest_sum = 0.0;    // of the rows that attend something
   std::int64_t empty_rows = 0;
 };
 
@@ -59,8 +60,9 @@ struct TerminalOptions {
   enum class Colour { None, Palette256, TrueColour };
   Colour colour = Colour::None;
   int width = 80;   // columns
-  int height = 24;  // lines that should be enough for all heads, where that leaves them readable
+  int height = 24;  // lines, for pictures in colour: heads that find no readable place are left out
   ColourScale scale = ColourScale::SquareRoot;
+  std::string others = {};  // said where heads are left out: how to see them
 };
 
 // In colour: a heatmap of half blocks, heads side by side. Without: a table of percentages where it
@@ -72,6 +74,8 @@ struct PngOptions {
   std::int64_t height = 0;  // 0: as high as the heads need
   Theme theme = Theme::Light;
   ColourScale scale = ColourScale::SquareRoot;
+  // Called by draw_png, at most once, with a text of which no font has all characters.
+  std::function<void(const std::string&)> no_font = {};
 };
 
 // Small multiples, one for each head, with tokens along the axes and one colour scale.

@@ -60,6 +60,7 @@ struct Canvas::Handles {
   Surface surface;
   Context context;
   Layout layout;  // one for all texts: making it is the expensive part
+  std::string without_font;
 
   void set_colour(const Colour& colour) const {
     cairo_set_source_rgb(context.get(), colour.red, colour.green, colour.blue);
@@ -171,6 +172,10 @@ void Canvas::image(const Box& box, const Pixels& pixels) {
 
 void Canvas::text(const Point& place, const std::string& text, const TextStyle& style) {
   const PangoRectangle logical = handles_->lay_out(text, style);
+  if (handles_->without_font.empty() &&
+      pango_layout_get_unknown_glyphs_count(handles_->layout.get()) > 0) {
+    handles_->without_font = text;
+  }
   const double width = static_cast<double>(logical.width) / PANGO_SCALE;
   const double height = static_cast<double>(logical.height) / PANGO_SCALE;
   // A right-to-left line begins at the far end of a limited width.
@@ -194,6 +199,8 @@ Box Canvas::text_box(const std::string& text, const TextStyle& style) const {
   return {.width = static_cast<double>(logical.width) / PANGO_SCALE,
           .height = static_cast<double>(logical.height) / PANGO_SCALE};
 }
+
+const std::string& Canvas::without_font() const { return handles_->without_font; }
 
 void Canvas::clip(const Box& box) {
   cairo_save(handles_->context.get());

@@ -68,6 +68,9 @@ class Canvas {
   // Width and height of that line before it is turned.
   [[nodiscard]] Box text_box(const std::string& text, const TextStyle& style) const;
 
+  // The first text that was drawn with boxes in place of characters which no font has; or "".
+  [[nodiscard]] const std::string& without_font() const;
+
   // Between them nothing is drawn outside of the box.
   void clip(const Box& box);
   void unclip();

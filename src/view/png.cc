@@ -72,6 +72,9 @@ class HeadsDrawing {
       if (i + layout_.beside >= heads) label_keys(layout_.cells(i));
     }
     draw_scale();
+    if (options_.no_font && !canvas_.without_font().empty()) {
+      options_.no_font(canvas_.without_font());
+    }
     return canvas_.png();
   }
 

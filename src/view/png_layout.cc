@@ -13,13 +13,13 @@ namespace headwise::view {
 
 namespace {
 
-constexpr std::int64_t kMostCell = 40;      // pixels: a handful of tokens needs no poster
 constexpr double kDefaultWidth = 1600.0;    // pixels
 constexpr double kLeastWidth = 560.0;       // of a picture, for its heading
 constexpr double kLeastHead = 96.0;         // of a head, for its name
 constexpr double kLine = 14.0;              // that a label takes across itself
 constexpr std::int64_t kMostTokenStep = 4;  // every fifth token says less than its position
 constexpr std::int64_t kMostSkew = 3;       // beyond, cells are not square
+constexpr double kMostUpright = 1.5;        // height over width of a head, where none is asked for
 
 std::int64_t round_step(double least) {
   for (std::int64_t power = 1;; power *= 10) {
@@ -27,13 +27,6 @@ std::int64_t round_step(double least) {
       if (static_cast<double>(digit * power) >= least) return digit * power;
     }
   }
-}
-
-// Cells of equal sides, but where one axis is so much longer that the other would vanish.
-void make_square(const ShownHeads& shown, CellSize& rows, CellSize& columns) {
-  if (std::max(shown.queries, shown.keys) > kMostSkew * std::min(shown.queries, shown.keys)) return;
-  rows = columns =
-      rows.pixels_per_weight() < columns.pixels_per_weight() ? CellSize(rows) : CellSize(columns);
 }
 
 struct LabelNeeds {
@@ -62,23 +55,50 @@ class Planner {
         height_(static_cast<double>(options.height)),
         heads_(static_cast<double>(shown.heads.size())),
         query_needs_(measure(shown.query_tokens, shown.position(shown.queries - 1))),
-        key_needs_(measure(shown.key_tokens, shown.keys - 1)) {}
+        key_needs_(measure(shown.key_tokens, shown.keys - 1)) {
+    // Cells are square, but where one axis is so much longer that the other would vanish.
+    const auto [shorter, longer] = std::minmax(shown.queries, shown.keys);
+    square_ = longer <= kMostSkew * shorter;
+    least_rows_ = CellSize::least(square_ ? longer : shown.queries);
+    least_columns_ = CellSize::least(square_ ? longer : shown.keys);
+  }
 
-  // With a height to keep, whatever makes cells largest; without, a sheet a little wider than high.
+  // With a height to keep, whatever makes heads largest; without, a sheet a little wider than high.
+  // One that does not fit the sheet, if none does: the nearest to it.
   [[nodiscard]] PngLayout best() const {
-    const double room = (width_ > 0.0 ? width_ : kDefaultWidth) - 260.0;
-    const double most = std::max(1.0, std::floor(room / (kLeastHead + PngLayout::kGap)));
-    if (height_ <= 0.0) return plan(std::min(usual_columns(), most));
-    PngLayout best = plan(1.0);
+    const double usual = usual_columns();
+    PngLayout best = smallest(1.0);
+    PngLayout nearest = best;
     // NOLINTNEXTLINE(bugprone-float-loop-counter): whole numbers
-    for (double beside = 2.0; beside <= std::min(heads_, most); beside += 1.0) {
-      const PngLayout other = plan(beside);
-      if (other.columns.pixels_per_weight() > best.columns.pixels_per_weight()) best = other;
+    for (double beside = 1.0; beside <= (height_ > 0.0 ? heads_ : usual); beside += 1.0) {
+      const PngLayout least = smallest(beside);
+      if (excess(least) < excess(nearest)) nearest = least;
+      if (least.content_width > sheet_width()) break;
+      if (!fits(least)) continue;
+      const PngLayout other = largest(beside);
+      if (!fits(best) || height_ <= 0.0 || is_better(other, best, usual)) best = other;
     }
-    return best;
+    return fits(best) ? best : nearest;
   }
 
  private:
+  [[nodiscard]] double sheet_width() const { return width_ > 0.0 ? width_ : kDefaultWidth; }
+  [[nodiscard]] bool fits(const PngLayout& layout) const { return excess(layout) <= 1.0; }
+  // Of what it needs, over what there is.
+  [[nodiscard]] double excess(const PngLayout& layout) const {
+    const double across = layout.content_width / sheet_width();
+    return height_ > 0.0 ? std::max(across, layout.content_height / height_) : across;
+  }
+
+  // Larger heads; among equals as many beside each other as usual.
+  static bool is_better(const PngLayout& a, const PngLayout& b, double usual) {
+    const double larger = a.head_width * a.head_height - b.head_width * b.head_height;
+    const auto unusual = [&](const PngLayout& layout) {
+      return std::abs(static_cast<double>(layout.beside) - usual);
+    };
+    return larger != 0.0 ? larger > 0.0 : unusual(a) < unusual(b);
+  }
+
   // A little wider than high, and if it can be had nearby, without a gap in the last row.
   [[nodiscard]] double usual_columns() const {
     const double wanted = std::sqrt(heads_ * 1.4);
@@ -97,33 +117,47 @@ class Planner {
     return best;
   }
 
-  [[nodiscard]] PngLayout plan(double beside) const {
+  [[nodiscard]] PngLayout smallest(double beside) const {
     PngLayout layout;
     layout.beside = static_cast<std::int64_t>(beside);
-    // Cells leave room for labels, and labels depend on the cells: the second round settles it.
-    for (int round = 0; round < 2; ++round) {
-      const double across = room_across(layout, beside);
-      layout.columns = CellSize::fitting(shown_.keys, across);
-      layout.rows = CellSize::fitting(shown_.queries, room_down(layout, beside, across));
-      make_square(shown_, layout.rows, layout.columns);
-      label_queries(layout);
-      label_keys(layout);
-    }
-    finish(layout, beside);
+    layout.rows = least_rows_;
+    layout.columns = least_columns_;
+    finish(layout);
     return layout;
   }
 
-  [[nodiscard]] double room_across(const PngLayout& layout, double beside) const {
-    const double all = (width_ > 0.0 ? width_ : kDefaultWidth) - 2.0 * PngLayout::kMargin -
-                       PngLayout::kAxisTitle - layout.queries.room - PngLayout::kScale;
-    return all / beside - PngLayout::kGap;
+  // Labels need room that cells then lack, and smaller cells need other labels: begins with the
+  // cells that a sheet without labels has room for, and takes smaller ones until all of it fits.
+  [[nodiscard]] PngLayout largest(double beside) const {
+    PngLayout layout = smallest(beside);
+    const double across = sheet_width() / beside - PngLayout::kGap;
+    const double down = height_ > 0.0 ? height_ / std::ceil(heads_ / beside) - PngLayout::kHead
+                                      : kMostUpright * across;
+    layout.columns = larger_of(least_columns_, CellSize::fitting(shown_.keys, across));
+    layout.rows = larger_of(least_rows_, CellSize::fitting(shown_.queries, down));
+    if (square_) {
+      const CellSize both = is_smaller(layout.rows, layout.columns) ? layout.rows : layout.columns;
+      layout.rows = layout.columns = both;
+    }
+    finish(layout);
+    while (!fits(layout)) {
+      const bool too_wide = layout.content_width > sheet_width();
+      CellSize& axis = too_wide ? layout.columns : layout.rows;
+      const CellSize& least = too_wide ? least_columns_ : least_rows_;
+      const CellSize smaller = axis.smaller();
+      if (is_smaller(smaller, least)) return smallest(beside);
+      axis = smaller;
+      if (square_) layout.rows = layout.columns = smaller;
+      finish(layout);
+    }
+    return layout;
   }
 
-  [[nodiscard]] double room_down(const PngLayout& layout, double beside, double across) const {
-    if (height_ <= 0.0) return 1.5 * across;
-    const double all = height_ - 2.0 * PngLayout::kMargin - PngLayout::kHeading -
-                       PngLayout::kAxisTitle - layout.keys.room;
-    return all / std::ceil(heads_ / beside) - PngLayout::kHead - PngLayout::kGap;
+  static bool is_smaller(const CellSize& a, const CellSize& b) {
+    return a.pixels_per_weight() < b.pixels_per_weight();
+  }
+  static CellSize larger_of(const CellSize& a, const CellSize& b) {
+    return is_smaller(a, b) ? b : a;
   }
 
   void label_queries(PngLayout& layout) const {
@@ -148,7 +182,10 @@ class Planner {
     }
   }
 
-  void finish(PngLayout& layout, double beside) const {
+  void finish(PngLayout& layout) const {
+    label_queries(layout);
+    label_keys(layout);
+    const auto beside = static_cast<double>(layout.beside);
     layout.head_width = layout.columns.length(shown_.keys);
     layout.head_height = layout.rows.length(shown_.queries);
     const double rows = std::ceil(heads_ / beside);
@@ -165,6 +202,9 @@ class Planner {
   double width_;
   double height_;
   double heads_;
+  bool square_ = true;
+  CellSize least_rows_;
+  CellSize least_columns_;
   LabelNeeds query_needs_;
   LabelNeeds key_needs_;
 };
@@ -173,8 +213,19 @@ class Planner {
 
 CellSize CellSize::fitting(std::int64_t count, double room) {
   const auto pixels = std::max<std::int64_t>(static_cast<std::int64_t>(room), 1);
-  if (count <= pixels) return {std::min(pixels / count, kMostCell), 1};
+  if (count <= pixels) return {std::min(pixels / count, PngLayout::kMostCell), 1};
   return {1, base::divide_up(count, pixels)};
+}
+
+CellSize CellSize::least(std::int64_t count) {
+  constexpr std::int64_t kLeast = PngLayout::kLeastCells;
+  if (count >= kLeast) return {1, count / kLeast};
+  return {std::min(base::divide_up(kLeast, count), PngLayout::kMostCell), 1};
+}
+
+CellSize CellSize::smaller() const {
+  if (pixels > 1) return {pixels - 1, weights};
+  return {1, weights + 1};
 }
 
 double CellSize::length(std::int64_t count) const {

@@ -24,6 +24,9 @@ struct CellSize {
 
   // The largest that take at most `room` pixels for `count` weights.
   static CellSize fitting(std::int64_t count, double room);
+  // The smallest with which `count` weights are still a picture.
+  static CellSize least(std::int64_t count);
+  [[nodiscard]] CellSize smaller() const;
 
   [[nodiscard]] double length(std::int64_t count) const;  // of the axis, pixels
   [[nodiscard]] double middle(std::int64_t index) const;  // of a weight's cell
@@ -47,8 +50,10 @@ struct PngLayout {
   static constexpr double kScale = 78.0;    // colours and their numbers, right of the heads
   static constexpr double kAxisTitle = 22.0;
   static constexpr double kLabelSize = 11.0;
-  static constexpr double kMostLabel = 110.0;  // pixels of a token
-  static constexpr double kSlant = 60.0;       // degrees, of the keys' tokens
+  static constexpr std::int64_t kMostCell = 40;    // pixels: a handful of tokens needs no poster
+  static constexpr std::int64_t kLeastCells = 48;  // of a head's longer side; less if cells are 40
+  static constexpr double kMostLabel = 110.0;      // pixels of a token
+  static constexpr double kSlant = 60.0;           // degrees, of the keys' tokens
 
   CellSize columns;
   CellSize rows;

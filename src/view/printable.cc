@@ -92,6 +92,8 @@ std::string printable(std::string_view text, std::size_t longest) {
   return result;
 }
 
+std::string printable_token(std::string_view text) { return text.empty() ? "∅" : printable(text); }
+
 std::string terminal_printable(std::string_view text, std::size_t columns) {
   std::string result;
   std::size_t used = 0;

@@ -12,6 +12,9 @@ namespace headwise::view {
 // become "␣". At most `longest` characters of the text; what is longer ends in "…".
 std::string printable(std::string_view text, std::size_t longest = 200);
 
+// The same for a token, which shows even if it is empty: "∅".
+std::string printable_token(std::string_view text);
+
 // For a terminal, whose columns count: the same, without joiners, cut to `columns` by "…".
 std::string terminal_printable(std::string_view text, std::size_t columns);
 

@@ -26,6 +26,9 @@ ConstView of_sequence(std::string_view function, const AttentionPicture& picture
                weights.present() ? weights.shape().to_string() : "nothing");
   }
   const std::int64_t sequences = rank == 4 ? weights.extent(0) : 1;
+  if (sequences == 0) {
+    base::fail(function, "weights", "at least one sequence", weights.shape().to_string());
+  }
   if (picture.sequence < 0 || picture.sequence >= sequences) {
     base::fail(function, "sequence", "an index within 0 … " + number(sequences - 1),
                number(picture.sequence));
@@ -82,7 +85,7 @@ std::vector<std::string> printable_tokens(const std::vector<std::string>& tokens
   if (tokens.empty()) return shown;
   shown.reserve(static_cast<std::size_t>(end - begin));
   for (std::int64_t i = begin; i < end; ++i) {
-    shown.push_back(printable(tokens[static_cast<std::size_t>(i)]));
+    shown.push_back(printable_token(tokens[static_cast<std::size_t>(i)]));
   }
   return shown;
 }
@@ -102,14 +105,14 @@ ShownHeads shown_heads(std::string_view function, const AttentionPicture& pictur
   const std::int64_t queries = weights.extent(1);
   const std::int64_t keys = weights.extent(2);
   const std::int64_t end = picture.end_row.value_or(queries);
-  if (picture.first_row < 0 || end > queries || picture.first_row > end) {
-    base::fail(function, "rows", "a range within 0 … " + number(queries),
-               number(picture.first_row) + " … " + number(end));
+  if (weights.extent(0) == 0 || queries == 0 || keys == 0) {
+    base::fail(function, "weights", "at least one head, query and key",
+               weights.shape().to_string());
   }
-  if (weights.extent(0) == 0 || picture.first_row == end || keys == 0) {
-    base::fail(
-        function, "weights", "at least one head, query and key",
-        weights.shape().to_string() + ", rows " + number(picture.first_row) + " … " + number(end));
+  if (picture.first_row < 0 || end > queries || picture.first_row >= end) {
+    base::fail(function, "rows", "a range within 0 … " + number(queries),
+               number(picture.first_row) + " … " + number(end) +
+                   (picture.first_row == end ? ", which is none" : ""));
   }
   check_count(function, "query_tokens", picture.query_tokens.size(), queries, "query");
   check_count(function, "key_tokens", picture.key_tokens.size(), keys, "key");

@@ -59,6 +59,8 @@ HeadSummary summarise(const ShownHead& head, std::int64_t first_position) {
     summary.previous_mass += weight_at(row, position - 1);
     summary.largest_weight = std::max(summary.largest_weight, sums.largest);
     summary.largest_sum = std::max(summary.largest_sum, sums.sum);
+    const bool is_smallest = summary.smallest_sum == 0.0 || sums.sum < summary.smallest_sum;
+    if (sums.sum > 0.0 && is_smallest) summary.smallest_sum = sums.sum;
   }
   const auto rows =
       static_cast<double>(std::max<std::int64_t>(weights.extent(0) - summary.empty_rows, 1));
@@ -69,7 +71,21 @@ HeadSummary summarise(const ShownHead& head, std::int64_t first_position) {
   return summary;
 }
 
+bool attends_nothing(const ShownHead& head) {
+  for (std::int64_t row = 0; row < head.weights.extent(0); ++row) {
+    for (std::int64_t key = 0; key < head.weights.extent(1); ++key) {
+      if (head.weights(row, key) != 0.0F) return false;
+    }
+  }
+  return true;
+}
+
 std::vector<std::string> summary_texts(const HeadSummary& summary) {
+  if (summary.largest_weight == 0.0) {
+    std::vector<std::string> texts(5, "attends nothing");
+    texts.emplace_back("–");
+    return texts;
+  }
   const std::string entropy = formatted("entropy %.2f", summary.entropy);
   const std::string keys = formatted(" (about %.1f keys)", std::exp(summary.entropy));
   const std::string distance = formatted(" · distance %.1f", summary.mean_distance);

@@ -3,6 +3,7 @@
 #include <cmath>
 #include <cstddef>
 #include <cstdio>
+#include <string_view>
 
 #include "view/colour_map.h"
 #include "view/printable.h"
@@ -82,35 +83,56 @@ class Painter {
   std::uint32_t lower_ = 0;
 };
 
+std::string name_of(const ShownHead& head) { return head.name; }
+
+// "h12" for "head 12"; names of other kinds have no shorter form.
+std::string short_name_of(const ShownHead& head) {
+  constexpr std::string_view kHead = "head ";
+  return head.name.starts_with(kHead) ? "h" + head.name.substr(kHead.size()) : head.name;
+}
+
+// Columns of the longest name.
+std::size_t longest(const ShownHeads& shown, std::string (*name)(const ShownHead&)) {
+  std::size_t columns = 0;
+  for (const ShownHead& head : shown.heads) {
+    columns = std::max(columns, terminal_columns(name(head)));
+  }
+  return columns;
+}
+
 class ColourPicture {
  public:
   ColourPicture(const ShownHeads& shown, const TerminalOptions& options)
       : shown_(shown),
         options_(options),
         width_(static_cast<std::size_t>(options.width)),
+        count_(shown.heads.size()),
         painter_(options.colour),
-        labels_(shown, std::clamp<std::size_t>(width_ / 4, 4, 24)) {
+        labels_(shown, std::clamp<std::size_t>(width_ / 4, 4, 24)),
+        empty_heads_(static_cast<std::size_t>(
+            std::count_if(shown.heads.begin(), shown.heads.end(), attends_nothing))) {
     const RowLabels positions(shown, 0);
-    grid_ = terminal_grid(shown, {.named_columns = shown.query_tokens.empty() ? 0 : beside(labels_),
-                                  .columns = beside(positions),
-                                  .all_columns = options.width,
-                                  .named_lines = lines_for_heads(true),
-                                  .lines = lines_for_heads(false)});
+    grid_ = best_grid(positions);
+    if (grid_.excess > 0) {  // rather without the tokens than without a head
+      has_legend_ = false;
+      grid_ = best_grid(positions);
+    }
+    if (grid_.excess > 0) leave_out_heads();
     if (!grid_.named) labels_ = positions;
     has_labels_ = grid_.named || grid_.spacious;
     summaries_ = fitting_summaries(shown, [&](const std::string& text) {
-      return longest_name() + 2 + terminal_columns(text) <= title_columns();
+      return longest(shown_, name_of) + 2 + terminal_columns(text) <= title_columns();
     });
   }
 
   std::string text() {
     std::string text = heading(shown_, width_) + (grid_.spacious ? "\n" : "");
-    const auto count = shown_.heads.size();
     const auto beside = static_cast<std::size_t>(grid_.beside);
-    for (std::size_t first = 0; first < count; first += beside) {
-      text += heads(first, std::min(first + beside, count));
+    for (std::size_t first = 0; first < count_; first += beside) {
+      text += heads(first, std::min(first + beside, count_));
     }
     text += scale(grid_);
+    if (count_ < shown_.heads.size()) text += shown_text();
     const auto left = options_.height - 1 - std::count(text.begin(), text.end(), '\n');
     return text + legend(grid_.named, left);
   }
@@ -120,13 +142,42 @@ class ColourPicture {
   // A head that stands alone has the line for itself.
   [[nodiscard]] std::size_t title_columns() const {
     if (grid_.beside == 1) return width_ - indent();
-    return static_cast<std::size_t>(std::max(grid_.width(), TerminalGrid::kLeastPitch - 1));
+    return static_cast<std::size_t>(std::max(grid_.width(), grid_.least_pitch - 1));
   }
   [[nodiscard]] std::size_t pitch() const { return static_cast<std::size_t>(grid_.pitch()); }
 
   [[nodiscard]] std::int64_t beside(const RowLabels& labels) const {
     return std::max<std::int64_t>(options_.width - static_cast<std::int64_t>(labels.columns()) - 1,
                                   8);
+  }
+
+  [[nodiscard]] TerminalGrid best_grid(const RowLabels& positions) {
+    const auto columns = [](std::size_t count) { return static_cast<std::int64_t>(count); };
+    return terminal_grid(shown_,
+                         {.named_columns = shown_.query_tokens.empty() ? 0 : beside(labels_),
+                          .columns = beside(positions),
+                          .all_columns = options_.width,
+                          .named_lines = lines_for_heads(true),
+                          .lines = lines_for_heads(false),
+                          .longest_name = columns(longest(shown_, name_of)),
+                          .longest_short = columns(longest(shown_, short_name_of))});
+  }
+
+  // As many rows of heads as the window has room for, and one in any case.
+  void leave_out_heads() {
+    const std::string said = shown_text();
+    const std::int64_t lines = lines_for_heads(grid_.named) - (grid_.spacious ? 1 : 0) -
+                               std::count(said.begin(), said.end(), '\n');
+    const std::int64_t rows =
+        std::max<std::int64_t>(lines / (grid_.lines() + grid_.own_lines()), 1);
+    count_ = std::min(count_, static_cast<std::size_t>(rows * grid_.beside));
+  }
+
+  // "head 0 … head 49 of 144 heads"
+  [[nodiscard]] std::string shown_text() const {
+    const std::string text = shown_.heads.front().name + " … " + shown_.heads[count_ - 1].name +
+                             " of " + std::to_string(shown_.heads.size()) + " heads";
+    return wrapped_words(options_.others.empty() ? text : text + "; " + options_.others, width_);
   }
 
   // What the window has beside everything else that must be said, and the prompt that follows.
@@ -138,6 +189,7 @@ class ColourPicture {
 
   // In few lines, or in those that are left.
   [[nodiscard]] std::string legend(bool named, std::ptrdiff_t left = 0) const {
+    if (!has_legend_) return "";
     const auto lines = std::max<std::ptrdiff_t>({options_.height / 12, 1, left});
     return token_legend(shown_, named, width_, static_cast<std::size_t>(lines));
   }
@@ -172,15 +224,13 @@ class ColourPicture {
     return text + (grid_.spacious ? "\n" : "");
   }
 
-  [[nodiscard]] std::size_t longest_name() const {
-    std::size_t longest = 0;
-    for (const ShownHead& head : shown_.heads)
-      longest = std::max(longest, terminal_columns(head.name));
-    return longest;
-  }
-
   // The name, and as much of the summary as there is room for.
   [[nodiscard]] std::string title(std::size_t head) const {
+    if (grid_.title != HeadTitle::Summary) {
+      const ShownHead& shown = shown_.heads[head];
+      return terminal_printable(
+          grid_.title == HeadTitle::Name ? name_of(shown) : short_name_of(shown), title_columns());
+    }
     const std::string& summary = summaries_[head];
     const std::string gap = is_number_alone(summary) ? " " : "  ";
     const std::size_t rest = gap.size() + terminal_columns(summary);
@@ -225,8 +275,11 @@ class ColourPicture {
     std::snprintf(number, sizeof number, " %.2g", static_cast<double>(shown_.largest));
     const std::string largest = number;
     std::vector<std::string> pieces = {scale_name(options_.scale)};
-    if (summaries_.empty() || is_number_alone(summaries_.front()))
-      pieces.emplace_back("by name: entropy");
+    const bool has_numbers = summaries_.empty() || is_number_alone(summaries_.front());
+    if (grid.title == HeadTitle::Summary && has_numbers) {
+      if (empty_heads_ < shown_.heads.size()) pieces.emplace_back("by name: entropy");
+      if (empty_heads_ > 0) pieces.emplace_back("–: attends nothing");
+    }
     if (std::max(grid.row_weights, grid.column_weights) > 1) {
       pieces.push_back("cell: largest of " + std::to_string(grid.row_weights) + " × " +
                        std::to_string(grid.column_weights));
@@ -238,10 +291,13 @@ class ColourPicture {
   const ShownHeads& shown_;
   const TerminalOptions& options_;
   std::size_t width_;
+  std::size_t count_;  // of heads that are shown, the first ones
   Painter painter_;
   RowLabels labels_;
   TerminalGrid grid_;
+  std::size_t empty_heads_;  // that attend nothing
   bool has_labels_ = false;  // beside the lines
+  bool has_legend_ = true;   // of tokens
   std::vector<std::string> summaries_;
 };
 

@@ -6,6 +6,7 @@ from __future__ import annotations
 import fcntl
 import hashlib
 import base64
+import functools
 import json
 import os
 import pty
@@ -16,6 +17,7 @@ import termios
 
 import numpy
 import pytest
+import safetensors.numpy
 
 TOKENS = ["the", "cat", "sat", "on", "it"]
 
@@ -117,7 +119,8 @@ def test_tokens_of_all_keys_name_the_last_queries(succeed, fails, tmp_path):
     ("t.json", '{"words": []}', "expected an array of strings"),
     ("t.json", '["a", ["b"]]', "token 1: expected a string, got array"),
     ("t.json", '{"tokens": "a b"}', "expected an array of tokens"),
-    ("t.json", '{"query": ["a","b","c","d","e"], "key": ["a"]}', "1 tokens, but the weights have 5 keys"),
+    ("t.json", '{"query": ["a","b","c","d","e"], "key": ["a"]}', "1 token, but the weights have 5 keys"),
+    ("t.JSON", "[1, 2", "not JSON: wrong at byte"),
     ("t.json", "[" * 100000, "not JSON"),
     ("t.json", '["\xff"]', "not JSON"),
 ])
@@ -147,6 +150,7 @@ def test_a_hundred_thousand_tokens(succeed, fails, weights, tmp_path):
     (numpy.zeros((4,)), "expected shape (T, S), (H, T, S) or (B, H, T, S), got (4,)"),
     (numpy.zeros((1, 1, 1, 4, 4)), "got (1, 1, 1, 4, 4)"),
     (numpy.zeros((2, 0, 4)), "at least one head, query and key"),
+    (numpy.zeros((0, 2, 3, 3)), "expected at least one sequence, got (0, 2, 3, 3)"),
 ])
 def test_what_are_not_weights(fails, tmp_path, array, mentions):
     numpy.save(tmp_path / "w.npy", array.astype("float32"))
@@ -164,10 +168,39 @@ def test_rows_beyond_one_are_drawn_with_a_warning(run, tmp_path):
                         outcome.err)
 
 
+@pytest.mark.parametrize(("weight", "sum"), [(0.2, "0.60"), (1e-4, "less than 0.01")])
+def test_rows_far_below_one_are_drawn_with_a_warning(run, tmp_path, weight, sum):
+    array = numpy.full((1, 3, 3), 1 / 3, "float32")
+    array[0, 1] = 0  # a row that attends nothing is none of them
+    numpy.save(tmp_path / "w.npy", array)
+    assert run("view", tmp_path / "w.npy").err == ""
+    array[0, 2] = weight
+    numpy.save(tmp_path / "w.npy", array)
+    outcome = run("view", tmp_path / "w.npy")
+    assert outcome.code == 0 and outcome.err.count("\n") == 1
+    assert f"w.npy: a row of head 0 sums to {sum}, not to 1: " in outcome.err
+
+
+def test_a_head_that_attends_nothing(succeed, tmp_path):
+    numpy.save(tmp_path / "w.npy", numpy.zeros((2, 3, 3), "float32"))
+    assert re.findall(r"^head \d  (.*)$", succeed("view", tmp_path / "w.npy"), re.M) == ["attends nothing"] * 2
+    masked = succeed("view", "--shape", "2,10,64", "--heads", 4, "--valid-lens", "3,0", "--sequence", 1)
+    assert masked.count("attends nothing") == 4 and "entropy" not in masked
+
+
+def test_an_empty_token_shows(succeed, weights, tmp_path):
+    (tmp_path / "t.json").write_text(json.dumps(["the", "", "sat", " ", "it"]))
+    text = succeed("view", weights[0], "--tokens", tmp_path / "t.json", "--show-heads", 0)
+    assert re.search(r"^ +the +∅ +sat +␣ +it$", text, re.M)
+    assert "\n1 ∅ " in text and "\n3 ␣ " in text
+
+
 @pytest.mark.parametrize("arguments,mentions", [
     (["--show-heads", "3"], "--show-heads: expected indices within 0 … 2, got 3"),
     (["--show-heads", "a"], "--show-heads: expected whole numbers"),
     (["--rows", "2:9"], "--rows: expected a range within 0 … 5, got 2 … 9"),
+    (["--rows", "1:1"], "--rows: expected a range within 0 … 5, got 1 … 1, which is none"),
+    (["--rows", "5:"], "--rows: expected a range within 0 … 5, got 5 … 5, which is none"),
     (["--rows", "3"], "--rows: expected FIRST:END"),
     (["--rows", "-1:2"], "--rows: expected FIRST:END"),
     (["--sequence", "2"], "--sequence: expected an index within 0 … 1, got 2"),
@@ -177,6 +210,7 @@ def test_rows_beyond_one_are_drawn_with_a_warning(run, tmp_path):
     (["--width", "5"], "--width: expected at least 20 columns"),
     (["--png", "-", "--html", "-"], "--png and --html: expected two places"),
     (["--png", "x.png", "--width", "50"], "--width and --height: expected at least"),
+    (["--png", "x.png", "--width", "300", "--height", "300"], "pixels for 3 heads, got 300 × 300"),
     (["--key-tokens", "x.txt"], "--key-tokens: needs --tokens"),
     (["--heads", "8"], "leave out the options of a run"),
 ])
@@ -266,6 +300,24 @@ def test_colours_on_a_terminal(tool, weights):
         assert "\x1b" not in plain and len(percent_rows(plain)) == 15
 
 
+@pytest.mark.parametrize(("heads", "columns", "lines"), [(32, 80, 24), (144, 80, 24), (32, 120, 30), (3, 80, 16)])
+def test_all_of_it_fits_the_window(tool, tmp_path, heads, columns, lines):
+    numpy.save(tmp_path / "w.npy", softmax(numpy.random.default_rng(2).normal(size=(heads, 15, 15))))
+    (tmp_path / "t.txt").write_text(" ".join(f"word{i}" for i in range(15)))
+    text = re.sub(r"\x1b\[[\d;]*m", "", on_terminal(
+        tool, "view", tmp_path / "w.npy", "--tokens", tmp_path / "t.txt", columns=columns, lines=lines))
+    assert text.count("\n") < lines  # the prompt has one as well
+    named = {int(name) for name in re.findall(r"\bh(?:ead )?(\d+)\b", text)}
+    left_out = re.search(r"head 0 … head (\d+) of (\d+) heads; --show-heads for others\n", text)
+    assert (left_out is not None) == (heads == 144)
+    assert named == set(range(heads if left_out is None else int(left_out[1]) + 1))
+
+
+def test_a_window_too_narrow_is_no_mistake(tool, weights):
+    text = on_terminal(tool, "view", weights[0], columns=15)
+    assert "head 0" in text and "--width" not in text
+
+
 def test_weights_of_a_run(succeed, tmp_path):
     """The same as `run --attention-weights` of the same call."""
     call = ("--shape", "2,6,32", "--heads", 4, "--seed", 3, "--causal")
@@ -290,3 +342,16 @@ def test_weights_of_a_run(succeed, tmp_path):
 def test_rows_of_a_run_that_are_not_there(fails):
     assert "--rows: expected a range within 0:6, got 4:9" in fails(
         2, "view", "--shape", "1,6,32", "--heads", 4, "--rows", "4:9")
+
+
+def test_the_title_of_a_layer_names_no_folders(succeed, tmp_path):
+    folder = tmp_path / "some" / "model"
+    folder.mkdir(parents=True)
+    zeros = functools.partial(numpy.zeros, dtype="float32")
+    safetensors.numpy.save_file({"attention.in_proj_weight": zeros((48, 16)), "attention.in_proj_bias": zeros(48),
+                                 "attention.out_proj.weight": zeros((16, 16)),
+                                 "attention.out_proj.bias": zeros(16)}, folder / "model.safetensors")
+    for path, name in [(folder / "model.safetensors", "model.safetensors"), (folder, "model"),
+                       (f"{folder}/", "model"), (f"{folder}/.", "model")]:
+        text = succeed("view", "--weights", path, "--heads", 2, "--shape", "1,3,16")
+        assert text.startswith(f"layer 'attention' (torch) of {name}: 2 heads")

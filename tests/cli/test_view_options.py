@@ -40,10 +40,26 @@ def test_a_picture_on_standard_output_has_it_for_itself(run, weights, tmp_path, 
     (("--png", "p.jpg"), "--png: expected a name that ends in .png, got 'p.jpg'"),
     (("--html", "p.txt"), "--html: expected a name that ends in .html or .htm"),
     (("--png", "a.png", "--html", "./a.png"), "--png and --html: expected two places"),
+    (("--theme", "dark"), "--theme: needs --png"),
+    (("--theme", "dark", "--html", "a.html"), "--theme: needs --png"),
+    (("--width", "900", "--html", "a.html"), "--width: needs --png"),
+    (("--height", "900", "--html", "a.html"), "--height: needs --png"),
 ])  # fmt: skip
 def test_names_of_pictures(fails, weights, tmp_path, options, says):
     assert says in fails(2, "view", weights, *options, cwd=tmp_path)
     assert [path.name for path in tmp_path.iterdir()] == ["w.npy"]
+
+
+def test_names_in_capitals(succeed, weights, tmp_path):
+    succeed("view", weights, "--png", "P.PNG", "--html", "P.Html", cwd=tmp_path)
+    assert (tmp_path / "P.PNG").read_bytes().startswith(b"\x89PNG") and (tmp_path / "P.Html").exists()
+
+
+def test_characters_that_no_font_has(run, weights, tmp_path):
+    (tmp_path / "t.json").write_text('["the", "cat", "\\udbff\\udffd", "on", "it"]')
+    outcome = run("view", weights, "--tokens", "t.json", "--png", "o.png", cwd=tmp_path)
+    assert outcome.code == 0 and outcome.err.count("\n") == 1
+    assert outcome.err.startswith("headwise: note: no font has all characters of '\U0010fffd'")
 
 
 def test_the_sequence_of_a_batch_is_said(succeed, weights):

@@ -142,6 +142,62 @@ def test_other_keys(visit, sentence):
     assert page.page.locator("#links").is_visible()
 
 
+def test_what_is_chosen_stays_in_view(visit, sentence):
+    """Zooming by keys is about it, and walking on moves what is zoomed."""
+    page = visit(sentence[0], WIDE)
+
+    def bold():
+        return [each["text"] for each in page.drawn("matrix") if each["bold"]]
+
+    page.page.keyboard.press("End")
+    for _ in range(5):
+        page.page.keyboard.press("+")
+    assert bold() == ["sleeps"]
+    assert len([each for each in page.drawn("matrix") if each["text"] in WORDS]) < 20  # of 26: it is zoomed
+    for query in range(11, -1, -1):
+        page.page.keyboard.press("k")
+        assert bold() == [WORDS[query]]
+    for key in range(13):
+        page.page.keyboard.press("l")
+        assert set(bold()) == {WORDS[0], WORDS[key]}
+
+
+@pytest.fixture(scope="module")
+def long_text(make_page):
+    """A page of one head over 300 words."""
+    array = softmax(numpy.random.default_rng(11).normal(size=(1, 300, 300)))
+    return make_page(array, [f"word{i}" for i in range(300)])
+
+
+SCROLLING = [("PageDown", "now > before"), ("End", "Math.abs(now - last) < 1"), ("PageUp", "now < before"),
+             ("Home", "now === 0")]
+
+
+@pytest.mark.parametrize("list_id", ["key-list", "text-keys"])
+def test_a_list_with_the_focus_scrolls(visit, long_text, list_id):
+    page = visit(long_text, WIDE)
+    page.page.keyboard.press("2")
+    page.frame()
+    page.page.focus(f"#{list_id}")
+    for key, wanted in [*SCROLLING, ("ArrowDown", "now > before"), ("ArrowUp", "now === 0")]:
+        page.scrolled(key, f"document.getElementById('{list_id}')", wanted)
+    assert page.readout()[0] == "query 0 “word0”"
+    page.page.keyboard.press("j")
+    assert page.readout()[0] == "query 1 “word1”"
+
+
+def test_a_page_higher_than_its_window_scrolls(visit, long_text):
+    page = visit(long_text, {"width": 1024, "height": 600})
+    for key, wanted in SCROLLING:
+        page.scrolled(key, "document.documentElement", wanted)
+    assert page.readout()[0] == "query 0 “word0”"
+    page.page.keyboard.press("ArrowDown")
+    assert page.readout()[0] == "query 1 “word1”"
+    page.page.focus("#matrix")
+    page.page.keyboard.press("PageDown")
+    assert page.readout()[0] == "query 11 “word11”"
+
+
 def test_a_click_pins_a_row(visit, sentence):
     page = visit(sentence[0], WIDE)
     page.point(0.5, 0.5)
@@ -306,6 +362,13 @@ def test_tokens_are_text_and_nothing_else(visit, make_page):
         if query in (0, 1, 2, 3, 4, 5, 6, 8, 9, 10):
             assert f"“{HOSTILE[query]}”" in readout[0]
         page.page.keyboard.press("j")
+    page.page.keyboard.press("Home")
+    for query, said in [(14, "␣"), (15, "∅"), (16, "a" * 60 + "…")]:
+        page.page.locator(".link-row.query").nth(query).click()
+        page.page.mouse.move(5, 5)
+        assert page.readout()[0] == f"query {query} “{said}”"
+    assert page.page.locator("#readout-pair bdi").get_attribute("title") == "a" * 200 + "…"
+    assert [page.page.locator(f".{kind}").nth(15).inner_text() for kind in ("link-row.key", "token")] == ["∅", "∅"]
     everything = page.page.evaluate("document.body.innerText")
     for hidden in "\u202e\u2066\u200f\x1b\x00\u2028":
         assert hidden not in everything
@@ -380,3 +443,14 @@ def test_a_row_that_attends_nothing(visit, make_page):
     page.page.keyboard.press("j")
     assert page.readout() == ("query 1 “b”", "attends nothing: all its weights are 0")
     assert re.search(r"Empty rows\s*1", page.text("#statistics"))
+
+
+def test_a_head_that_attends_nothing(visit, make_page):
+    array = softmax(numpy.zeros((2, 3, 3)))
+    array[0] = 0
+    page = visit(make_page(array), WIDE)
+    assert page.page.locator(".head").first.inner_text() == "head 0\nattends nothing"
+    assert page.text("#statistics") == "attends nothing"
+    page.page.keyboard.press("ArrowRight")
+    page.frame()
+    assert "attends nothing" not in page.text("#statistics")

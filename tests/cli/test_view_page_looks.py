@@ -8,7 +8,7 @@ import numpy
 import pytest
 
 from view_page import browser, make_page, pages, sentence, visit  # noqa: F401 (fixtures)
-from view_page import NARROW, WIDE
+from view_page import NARROW, WIDE, softmax
 
 
 # Contrast of text with what is behind it, as WCAG 2.1 has it; large canvases aside.
@@ -65,6 +65,44 @@ BOXES = """() => [...document.querySelectorAll('header, section, .bar > *, .tool
   .filter(e => e.checkVisibility())
   .map(e => { const b = e.getBoundingClientRect();
               return [e.tagName + '#' + e.id, b.left, b.top, b.right, b.bottom]; })"""
+
+
+LONG = ["a" * 200, "https://example.com/" + "path/without/a/blank/" * 8, "W" * 70, "many words " * 20,
+        "مرحبا" * 30, "日本語" * 40, "the"]
+
+
+@pytest.fixture(scope="module")
+def long_tokens(make_page):
+    """A page of tokens that are longer than a window is wide."""
+    return make_page(softmax(numpy.random.default_rng(4).normal(size=(3, len(LONG), len(LONG)))), LONG)
+
+
+# Text of the read-out, line by line: how far it goes, beside what holds it.
+READOUT = """() => {
+  const box = document.getElementById('readout').getBoundingClientRect();
+  const range = document.createRange();
+  range.selectNodeContents(document.getElementById('readout'));
+  const lines = [...range.getClientRects()];
+  return [box.right - Math.max(...lines.map(line => line.right)),
+          box.bottom - Math.max(...lines.map(line => line.bottom))];
+}"""
+
+
+@pytest.mark.parametrize("viewport", [
+    NARROW, {"width": 320, "height": 640}, {"width": 900, "height": 800}, {"width": 1200, "height": 700},
+    WIDE], ids=lambda v: str(v["width"]))
+def test_long_tokens_stay_where_they_belong(visit, long_tokens, viewport):
+    page = visit(long_tokens, viewport)
+    for query in range(len(LONG)):
+        for key in ("Home" if query == 0 else "j", "l"):
+            page.page.keyboard.press(key)
+            page.frame()
+            assert page.page.evaluate("document.documentElement.scrollWidth") <= viewport["width"]
+            right, below = page.page.evaluate(READOUT)
+            assert right >= -0.5 and below >= -0.5
+        assert re.search(rf"query {query} “.*” → key {query} “.*”$", page.readout()[0], re.S)
+    for name, left, _, right, _ in page.page.evaluate(BOXES):
+        assert left >= 0 and right <= viewport["width"] + 0.5, name
 
 
 @pytest.mark.parametrize("viewport", [
@@ -149,12 +187,69 @@ def test_numbers_of_the_scale_keep_apart(visit, twelve):
             assert before["right"] + 4 <= after["left"]
 
 
-def test_prints(visit, sentence):
-    page = visit(sentence[0], WIDE, "dark")
+@pytest.mark.parametrize(("heads", "viewport"), [
+    (12, {"width": 1024, "height": 800}), (9, {"width": 820, "height": 1100}), (4, {"width": 1400, "height": 860}),
+    (5, NARROW)])
+def test_no_head_is_alone_in_its_row(visit, make_page, heads, viewport):
+    page = visit(make_page(numpy.full((heads, 9, 9), 1 / 9, "float32")), viewport)
+    page.frame()
+    rows = page.page.evaluate("""() => {
+        const tops = [...document.querySelectorAll('.head')].map(head => head.getBoundingClientRect().top);
+        return [...new Set(tops)].map(top => tops.filter(other => other === top).length); }""")
+    assert sum(rows) == heads and len(rows) > 1
+    assert rows[-1] > rows[0] / 2
+
+
+def test_forced_colours_mark_what_is_chosen(visit, sentence):
+    page = visit(sentence[0], WIDE)
+    page.page.emulate_media(forced_colors="active")
+    widths = page.page.evaluate("""() => [...document.querySelectorAll('.head, [role=tab]')].map(each => {
+        const { outlineStyle, outlineWidth } = getComputedStyle(each);
+        return [each.getAttribute('aria-selected'), outlineStyle === 'solid' ? outlineWidth : '']; })""")
+    page.page.emulate_media(forced_colors="none")
+    assert sorted(widths) == [["false", ""]] * 5 + [["true", "3px"]] * 2
+
+
+# What stands on the canvases when a page goes to paper: their colours, and whether they are stretched.
+ON_PAPER = """addEventListener('beforeprint', () => {
+  window.onPaper = [...document.querySelectorAll('canvas')].filter(each => each.checkVisibility()).map(each => {
+    const { width, height, clientWidth, clientHeight } = each;
+    const pixels = each.getContext('2d').getImageData(0, 0, width, height).data;
+    let dark = 0;
+    for (let i = 0; i < pixels.length; i += 4) {
+      dark += pixels[i + 3] > 128 && pixels[i] + pixels[i + 1] + pixels[i + 2] < 200 ? 1 : 0;
+    }
+    const isThumbnail = each.closest('.head') !== null;
+    return [each.id, dark / (width * height), isThumbnail || width === clientWidth && height === clientHeight];
+  });
+})"""
+
+
+STATE = """() => [document.documentElement.dataset.theme, document.documentElement.className,
+  ...['text-keys', 'links'].map(id => document.getElementById(id).scrollTop),
+  ...['width', 'height', 'clientWidth', 'clientHeight'].map(side => document.getElementById('matrix')[side])]"""
+
+
+@pytest.mark.parametrize("tokens", [13, 500])
+def test_prints(visit, make_page, tokens):
+    """Light whatever the screen is, nothing stretched, and as many pages as there is to see."""
+    array = softmax(numpy.random.default_rng(6).normal(size=(8, tokens, tokens)))
+    page = visit(make_page(array, [f"word{i}" for i in range(tokens)]), WIDE, "dark")
+    page.page.keyboard.press("End")
+    page.settled_picture()
+    before = page.page.evaluate(STATE)
+    page.page.evaluate(ON_PAPER)
+    pdf = page.page.pdf(format="A4")
+    canvases = page.page.evaluate("window.onPaper")
+    assert len(canvases) == 8 + 3
+    for name, dark, whole in canvases:
+        assert dark < 0.3 and whole, name
+    assert len(re.findall(rb"/Type\s*/Page\b", pdf)) in (2, 3)
+    page.settled_picture()
+    assert page.page.evaluate(STATE) == before  # the screen is as it was
     page.page.emulate_media(media="print")
     assert not page.page.locator("button:visible, select:visible").count()
     page.page.emulate_media(media="screen")
-    assert page.page.pdf().startswith(b"%PDF")
 
 
 def test_a_browser_reads_the_png(browser, succeed, sentence, tmp_path):

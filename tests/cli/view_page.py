@@ -26,7 +26,7 @@ def browser():
     path = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
     assert path, "Chromium is not installed: scripts/install.sh"
     with sync_playwright() as playwright:
-        chromium = playwright.chromium.launch(executable_path=path, args=["--no-sandbox"])
+        chromium = playwright.chromium.launch(executable_path=path, args=["--no-sandbox", "--disable-smooth-scrolling"])
         yield chromium
         chromium.close()
 
@@ -109,6 +109,15 @@ class Visit:
         x, y = round(across * box["width"]), round(down * box["height"])
         self.page.mouse.move(box["x"] + x, box["y"] + y)
         return x, y
+
+    def scrolled(self, key, element, wanted):
+        """Presses a key and waits until `wanted` of the element's place, the one before and the last."""
+        self.page.evaluate(f"window.before = {element}.scrollTop")
+        self.page.keyboard.press(key)
+        self.page.wait_for_function(f"""() => {{
+            const {{ scrollTop: now, scrollHeight, clientHeight }} = {element};
+            const [before, last] = [window.before, scrollHeight - clientHeight];
+            return {wanted}; }}""")
 
     def colours(self):
         """All pixels of the matrix's canvas, (height, width, 3)."""

@@ -3,7 +3,13 @@
 #include <rapidcheck/gtest.h>
 
 #include <algorithm>
+#include <iterator>
+#include <regex>
+#include <string>
+#include <utility>
+#include <vector>
 
+#include "headwise/error.h"
 #include "headwise/view.h"
 #include "png_reader.h"
 #include "some_weights.h"
@@ -82,6 +88,20 @@ TEST(Png, KeepsTheSizeAskedFor) {
   EXPECT_EQ(picture.height, 700);
 }
 
+TEST(Png, TellsOfCharactersThatNoFontHas) {
+  const Tensor weights = random_weights(2, 3, 3, 5);
+  std::vector<std::string> told;
+  const auto draw = [&](const std::string& token) {
+    told.clear();
+    (void)draw_png({.weights = weights, .query_tokens = {"the", token, token}},
+                   {.no_font = [&](const std::string& text) { told.push_back(text); }});
+    return told;
+  };
+  EXPECT_TRUE(draw("cat").empty());
+  const std::string private_use = "\U0010FFFD";  // of which nobody but its user knows the meaning
+  EXPECT_EQ(draw(private_use), std::vector<std::string>{private_use});
+}
+
 TEST(Png, RefusesWhatCannotBeDrawn) {
   const Tensor weights = random_weights(40, 3, 3, 5);
   const auto draw = [&](std::int64_t width, std::int64_t height) {
@@ -131,6 +151,62 @@ RC_GTEST_PROP(PngLayoutProperty, EverythingHasItsPlace, ()) {
             layout.queries.step >= queries);
   RC_ASSERT(static_cast<double>(layout.keys.step) * layout.columns.pixels_per_weight() >= 11.0 ||
             layout.keys.step >= keys);
+}
+
+// The size that a refusal asks for.
+PngOptions least_of(const std::string& message) {
+  static const std::regex least("at least (\\d+) × (\\d+) pixels");
+  std::smatch match;
+  RC_ASSERT(std::regex_search(message, match, least));
+  return {.width = std::stoll(match[1]), .height = std::stoll(match[2])};
+}
+
+// As above, and large enough to be looked at.
+void expect_placed(const ShownHeads& shown, const PngLayout& layout) {
+  const view::Box last = layout.cells(layout.beside - 1);
+  RC_ASSERT(last.x + last.width + PngLayout::kGap + PngLayout::kScale <= layout.width);
+  const view::Box lowest = layout.cells(std::ssize(shown.heads) - 1);
+  RC_ASSERT(lowest.y + lowest.height + layout.keys.room + PngLayout::kAxisTitle <= layout.height);
+  const bool largest_cells = layout.columns.pixels == PngLayout::kMostCell;
+  RC_ASSERT(largest_cells || std::max(layout.head_width, layout.head_height) >= 48.0);
+}
+
+// A size is refused, or it gives a picture; and a refusal names a size that does.
+RC_GTEST_PROP(PngLayoutProperty, AnySizeHoldsAPictureOrIsRefused, ()) {
+  const auto heads = *rc::gen::inRange<std::int64_t>(1, 40);
+  const auto queries = *rc::gen::inRange<std::int64_t>(1, 200);
+  const auto keys = *rc::gen::inRange<std::int64_t>(1, 200);
+  const Tensor one = random_weights(1, queries, keys, 7);
+  AttentionPicture picture{.weights = one};
+  picture.heads.assign(static_cast<std::size_t>(heads), 0);
+  if (*rc::gen::arbitrary<bool>()) {
+    picture.query_tokens = numbered_tokens(*rc::gen::element<std::string>("t", "a_token"), queries);
+    picture.key_tokens = numbered_tokens("another_token", keys);
+  }
+  const ShownHeads shown = shown_heads("f", picture);
+  PngOptions options;
+  const auto sides = *rc::gen::inRange(1, 4);
+  if (sides != 1) options.width = *rc::gen::inRange<std::int64_t>(100, 2000);
+  if (sides != 2) options.height = *rc::gen::inRange<std::int64_t>(100, 2000);
+  try {
+    expect_placed(shown, view::png_layout(shown, options));
+  } catch (const ArgumentError& error) {
+    const PngOptions least = least_of(error.what());
+    RC_ASSERT(least.width > options.width || least.height > options.height);
+    expect_placed(shown, view::png_layout(shown, least));
+  }
+}
+
+TEST(PngLayout, HeadsFillTheSizeAskedFor) {
+  const Tensor weights = random_weights(8, 15, 15, 8);
+  const AttentionPicture picture{.weights = weights, .query_tokens = numbered_tokens("word", 15)};
+  const ShownHeads shown = shown_heads("f", picture);
+  for (const auto& [width, height] : {std::pair{500, 800}, {600, 600}, {640, 520}, {900, 400}}) {
+    SCOPED_TRACE(width);
+    const PngLayout layout = view::png_layout(shown, {.width = width, .height = height});
+    EXPECT_GE(layout.head_width, 60.0);
+    EXPECT_GE(layout.content_width * layout.content_height, 0.6 * width * height);
+  }
 }
 
 TEST(CellSize, FitsAndFills) {

@@ -86,6 +86,12 @@ TEST(Printable, BlanksAloneShow) {
   EXPECT_EQ(printable("\u00A0\u3000"), "␣␣");
 }
 
+TEST(Printable, EmptyTokensShow) {
+  EXPECT_EQ(printable_token(""), "∅");
+  EXPECT_EQ(printable_token("cat"), "cat");
+  EXPECT_EQ(printable_token(" "), "␣");
+}
+
 TEST(Printable, CutsAtTheLength) {
   EXPECT_EQ(printable("abcdef", 6), "abcdef");
   EXPECT_EQ(printable("abcdefg", 6), "abcdef…");

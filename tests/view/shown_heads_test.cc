@@ -79,13 +79,14 @@ TEST(ShownHeads, RefusesWhatDoesNotFit) {
   EXPECT_TRUE(refuses(call({.weights = weights, .first_row = -1}), "draw", "rows"));
   EXPECT_TRUE(refuses(call({.weights = weights, .end_row = 4}), "draw", "rows", "0 … 3"));
   EXPECT_TRUE(refuses(call({.weights = weights, .first_row = 2, .end_row = 1}), "draw", "rows"));
-  EXPECT_TRUE(refuses(call({.weights = weights, .first_row = 3}), "draw", "weights"));
+  EXPECT_TRUE(refuses(call({.weights = weights, .first_row = 3}), "draw", "rows", "which is none"));
   EXPECT_TRUE(refuses(call({.weights = weights, .query_tokens = {"a"}}), "draw", "query_tokens",
                       "expected 3, one for each query, got 1"));
   EXPECT_TRUE(refuses(call({.weights = weights, .key_tokens = {"a", "b", "c"}}), "draw",
                       "key_tokens", "expected 4, one for each key, got 3"));
   EXPECT_TRUE(refuses(call({.weights = weights, .head_names = {"a"}}), "draw", "head_names"));
-  for (const Shape& shape : {Shape{0, 3, 4}, Shape{2, 0, 4}, Shape{2, 3, 0}}) {
+  for (const Shape& shape :
+       {Shape{0, 3, 4}, Shape{2, 0, 4}, Shape{2, 3, 0}, Shape{0, 2, 3, 4}, Shape{1, 2, 0, 4}}) {
     const Tensor empty(shape);
     EXPECT_TRUE(refuses(call({.weights = empty}), "draw", "weights", "at least one"));
   }

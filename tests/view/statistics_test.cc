@@ -25,8 +25,10 @@ HeadSummary reference(const ConstView& weights, std::int64_t first_position) {
   for (std::int64_t q = 0; q < queries; ++q) {
     double sum = 0.0;
     for (std::int64_t k = 0; k < keys; ++k) sum += static_cast<double>(weights(q, k));
-    rows += sum > 0.0 ? 1.0 : 0.0;
     summary.largest_sum = std::max(summary.largest_sum, sum);
+    if (sum == 0.0) continue;
+    summary.smallest_sum = rows == 0.0 ? sum : std::min(summary.smallest_sum, sum);
+    rows += 1.0;
   }
   const auto mean = [&](const auto& term) {
     double sum = 0.0;
@@ -64,6 +66,7 @@ void expect_equal(const HeadSummary& actual, const HeadSummary& wanted) {
   RC_ASSERT(close(actual.diagonal_mass, wanted.diagonal_mass));
   RC_ASSERT(close(actual.previous_mass, wanted.previous_mass));
   RC_ASSERT(close(actual.largest_sum, wanted.largest_sum));
+  RC_ASSERT(close(actual.smallest_sum, wanted.smallest_sum));
   RC_ASSERT(actual.largest_weight == wanted.largest_weight);
   RC_ASSERT(actual.empty_rows == wanted.empty_rows);
 }
@@ -138,6 +141,7 @@ TEST(SummaryText, FromLongToShort) {
   HeadSummary summary{.name = "head 0", .entropy = 1.5, .mean_distance = 2.25};
   summary.first_key_mass = 0.5;
   summary.diagonal_mass = 0.125;
+  summary.largest_weight = 0.5;
   EXPECT_EQ(view::summary_texts(summary),
             (std::vector<std::string>{
                 "entropy 1.50 (about 4.5 keys) · distance 2.2 · first key 50% · own key 12% · "
@@ -145,6 +149,19 @@ TEST(SummaryText, FromLongToShort) {
                 "entropy 1.50 (about 4.5 keys) · distance 2.2 · first key 50%",
                 "entropy 1.50 · distance 2.2 · first key 50%", "entropy 1.50 · distance 2.2",
                 "entropy 1.50", "1.50"}));
+}
+
+TEST(SummaryText, AHeadThatAttendsNothingHasNoNumbers) {
+  Tensor weights({2, 3, 3});
+  for (std::int64_t query = 0; query < 3; ++query) weights.view()(1, query, query) = 1.0F;
+  const view::ShownHeads shown = view::shown_heads("f", {.weights = weights});
+  const auto within = [&](std::size_t bytes) {
+    return view::fitting_summaries(
+        shown, [bytes](const std::string& text) { return text.size() <= bytes; });
+  };
+  EXPECT_EQ(within(30),
+            (std::vector<std::string>{"attends nothing", "entropy 0.00 · distance 0.0"}));
+  EXPECT_EQ(within(5), (std::vector<std::string>{"–", "0.00"}));
 }
 
 TEST(SummaryText, AllHeadsHaveTheSameForm) {

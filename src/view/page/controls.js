@@ -2,11 +2,13 @@
 
 const KEYS = [
   ["← →", "previous and next head, in the order shown"],
-  ["↑ ↓ or k j", "previous and next query"],
-  ["Shift ← → or h l", "previous and next key"],
+  ["↑ ↓ or k j", "previous and next query; what is zoomed moves along"],
+  ["Shift ← → or h l", "previous and next key, likewise"],
   ["Home End", "first and last query"],
   ["Page Up Page Down", "ten queries"],
-  ["+ − 0", "larger, smaller, all of it"],
+  ["+ − 0", "larger and smaller about what is chosen, all of it"],
+  ["Scrolling", "in the text and in the list of keys these keys scroll; Home, End and Page keys scroll a page " +
+    "higher than the window, unless matrix, heads or links have the focus"],
   ["1 2", "links, keys"],
   ["s", "sort heads by the next statistic"],
   ["t", "light or dark"],
@@ -16,7 +18,7 @@ const KEYS = [
   ["Touch", "a tap pins, two fingers zoom, one pans what is zoomed"],
 ];
 
-// Light or dark by the button; by the system until it was used; light on paper.
+// Light or dark by the button; by the system until it was used.
 class ThemeSwitch {
   #store;
   #system = matchMedia("(prefers-color-scheme: dark)");
@@ -24,23 +26,21 @@ class ThemeSwitch {
 
   constructor(store) {
     this.#store = store;
-    this.#system.addEventListener("change", () => this.#apply());
-    addEventListener("beforeprint", () => this.#show("light"));
-    addEventListener("afterprint", () => this.#apply());
+    this.#system.addEventListener("change", () => this.apply());
     document.getElementById("theme").addEventListener("click", () => this.toggle());
-    this.#apply();
+    this.apply();
   }
 
   toggle() {
     this.#chosen = this.#store.get("theme") === "dark" ? "light" : "dark";
-    this.#apply();
+    this.apply();
   }
 
-  #apply() {
-    this.#show(this.#chosen ?? (this.#system.matches ? "dark" : "light"));
+  apply() {
+    this.show(this.#chosen ?? (this.#system.matches ? "dark" : "light"));
   }
 
-  #show(theme) {
+  show(theme) {
     document.documentElement.dataset.theme = theme;
     document.getElementById("theme").textContent = theme === "dark" ? "Light" : "Dark";
     this.#store.set({ theme });
@@ -85,6 +85,19 @@ class Tabs {
   }
 }
 
+const LEAPS = ["Home", "End", "PageUp", "PageDown"];
+const SCROLLS = ["ArrowUp", "ArrowDown", ...LEAPS];
+
+// Keys that scroll are left to a list that has the focus and something to scroll, and the leaps among
+// them to a page that is higher than its window. Matrix, heads and links take them for queries.
+function isForScrolling({ key, shiftKey, target }) {
+  if (shiftKey || !SCROLLS.includes(key)) return false;
+  const list = target.closest("#key-list, .flow");
+  if (list !== null) return list.scrollHeight > list.clientHeight;
+  if (target.closest("#matrix, #head-list, #links") !== null) return false;
+  return LEAPS.includes(key) && document.documentElement.scrollHeight > innerHeight;
+}
+
 class Controls {
   #attention;
   #store;
@@ -93,18 +106,18 @@ class Controls {
   #input;
   #theme;
 
-  constructor({ attention, store, heads, matrix, input }) {
+  constructor({ attention, store, heads, matrix, input, theme }) {
     this.#attention = attention;
     this.#store = store;
     this.#heads = heads;
     this.#matrix = matrix;
     this.#input = input;
-    this.#theme = new ThemeSwitch(store);
+    this.#theme = theme;
     new Tabs(store);
     this.#onClick("previous", () => this.#moveHead(-1));
     this.#onClick("next", () => this.#moveHead(1));
-    this.#onClick("zoom-in", () => input.zoom(1.6));
-    this.#onClick("zoom-out", () => input.zoom(1 / 1.6));
+    this.#onClick("zoom-in", () => this.#zoom(1.6));
+    this.#onClick("zoom-out", () => this.#zoom(1 / 1.6));
     this.#onClick("zoom-fit", () => input.fit());
     this.#onClick("help", () => this.#help());
     for (const name of ["scale", "range"]) {
@@ -147,13 +160,19 @@ class Controls {
     const next = key === null ? this.#nearestKey() : key + step;
     const bounded = within(next, 0, this.#attention.keys - 1);
     this.#store.set({ key: bounded, pinned: true, hover: null });
-    this.#matrix.viewport.reveal(null, bounded);
+    this.#matrix.viewport.reveal(this.#store.get("query"), bounded);
     this.#store.touch("view");
   }
 
   // Where walking along a row begins: at the query's own position.
   #nearestKey() {
     return this.#attention.position(this.#store.get("query"));
+  }
+
+  // About what is chosen, so that it stays in view.
+  #zoom(factor) {
+    const key = this.#store.get("key") ?? this.#nearestKey();
+    this.#input.zoomAbout(factor, this.#store.get("query"), within(key, 0, this.#attention.keys - 1));
   }
 
   #sortNext() {
@@ -180,9 +199,9 @@ class Controls {
       End: () => this.#moveQuery(this.#attention.queries - 1),
       PageUp: () => this.#moveQuery(query - 10),
       PageDown: () => this.#moveQuery(query + 10),
-      "+": () => this.#input.zoom(1.6),
-      "=": () => this.#input.zoom(1.6),
-      "-": () => this.#input.zoom(1 / 1.6),
+      "+": () => this.#zoom(1.6),
+      "=": () => this.#zoom(1.6),
+      "-": () => this.#zoom(1 / 1.6),
       0: () => this.#input.fit(),
       1: () => this.#store.set({ tab: "links" }),
       2: () => this.#store.set({ tab: "keys" }),
@@ -197,6 +216,7 @@ class Controls {
   #press(event) {
     if (event.ctrlKey || event.altKey || event.metaKey) return;
     if (event.target.closest("select, input, dialog") !== null) return;
+    if (isForScrolling(event)) return;
     const action = this.#actionOf(event);
     if (action === null) return;
     event.preventDefault();

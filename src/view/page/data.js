@@ -58,6 +58,10 @@ class Head {
     this.levels = record.levels.map((level) => level.level); // from coarse to fine
   }
 
+  get attendsNothing() {
+    return this.statistics.emptyRows === this.#attention.queries;
+  }
+
   get coarsest() {
     return this.levels[0];
   }

@@ -2,6 +2,7 @@
 
 const ON_CARDS = ["entropy", "distance"];
 const THUMBNAIL_CELLS = 96; // about as many on the longer side
+const MOST_WIDENED = 1.4; // a card, where a row has fewer than there is room for
 
 class HeadsView {
   #attention;
@@ -36,6 +37,7 @@ class HeadsView {
     });
     store.on(["sort"], () => this.#sort());
     store.on(["head"], () => this.#select());
+    store.on(["size"], () => this.#arrange());
     store.on(["tiles", "theme", "scale", "range"], () => this.#drawSeen());
     this.#sort();
   }
@@ -81,11 +83,24 @@ class HeadsView {
     this.order = heads.map((head) => head.index);
     const shown = STATISTICS.filter((each) => ON_CARDS.includes(each.name) || each === statistic);
     for (const head of heads) {
-      this.#cards[head.index].querySelector(".values").replaceChildren(...shown.map(
-        ({ name, label, text }) => element("span", "", `${label} ${text(head.statistics[name])}`)));
+      const values = head.attendsNothing ? ["attends nothing"]
+        : shown.map(({ name, label, text }) => `${label} ${text(head.statistics[name])}`);
+      this.#cards[head.index].querySelector(".values")
+        .replaceChildren(...values.map((value) => element("span", "", value)));
     }
     this.#list.replaceChildren(...this.order.map((index) => this.#cards[index]));
     this.#list.scrollTop = 0; // the first of the new order are what was asked for
+  }
+
+  // In as few rows as the style sheet has room for, but none of them for a few that are left over.
+  #arrange() {
+    this.#list.style.gridTemplateColumns = "";
+    const fitting = getComputedStyle(this.#list).gridTemplateColumns.split(" ");
+    const rows = Math.ceil(this.#cards.length / fitting.length);
+    if (rows === 1) return;
+    const columns = Math.ceil(this.#cards.length / rows);
+    const widest = Math.round(MOST_WIDENED * parseFloat(fitting[0]));
+    this.#list.style.gridTemplateColumns = `repeat(${columns}, minmax(0, ${widest}px))`;
   }
 
   #select() {
@@ -129,5 +144,6 @@ class HeadsView {
       }
     }
     if (complete) canvas.palette = palette;
+    this.#cards[head.index].classList.toggle("drawn", complete);
   }
 }

@@ -27,7 +27,9 @@ function start() {
   new TextView(attention, store, colours, topOf);
   new LinksView(attention, store, topOf);
   new KeysView(attention, store, topOf);
-  new Controls({ attention, store, heads, matrix, input });
+  const theme = new ThemeSwitch(store);
+  new Controls({ attention, store, heads, matrix, input, theme });
+  new Paper(store, theme);
   for (const name of ["size", "head", "query", "tab"]) store.touch(name);
 }
 

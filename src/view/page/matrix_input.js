@@ -21,18 +21,29 @@ class MatrixInput {
     canvas.addEventListener("pointercancel", (event) => this.#forget(event));
     canvas.addEventListener("pointerleave", () => setHover(store, null));
     canvas.addEventListener("wheel", (event) => this.#wheel(event), { passive: false });
-    canvas.addEventListener("dblclick", () => this.zoom(2));
+    canvas.addEventListener("dblclick", (event) => {
+      const { x, y } = this.#place(event);
+      this.zoom(2, x, y);
+    });
     store.on(["view", "size"], () => {
       // A finger scrolls the page as long as there is nothing to pan.
       canvas.style.touchAction = matrix.viewport.isFitted ? "pan-y" : "none";
     });
   }
 
-  // About a place of the canvas; without one, about its middle.
+  // About a place of the canvas.
   zoom(factor, x, y) {
-    const view = this.#matrix.viewport;
-    view.zoom(factor, x ?? view.left + view.width / 2, y ?? view.top + view.height / 2);
+    this.#matrix.viewport.zoom(factor, x, y);
     this.#store.touch("view");
+  }
+
+  // About a weight; about the middle in the direction in which it is not in view.
+  zoomAbout(factor, row, column) {
+    const view = this.#matrix.viewport;
+    const place = (offset, shown) => (offset > 0 && offset < shown ? offset : shown / 2);
+    this.zoom(factor,
+      view.left + place(column + 0.5 - view.column, view.columnsShown) * view.cellWidth,
+      view.top + place(row + 0.5 - view.row, view.rowsShown) * view.cellHeight);
   }
 
   fit() {

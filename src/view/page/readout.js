@@ -87,6 +87,12 @@ class Readout {
     const head = this.#matrix.head;
     document.getElementById("head-name").textContent = head.name;
     const list = document.getElementById("statistics");
+    if (head.attendsNothing) {
+      const item = element("div");
+      item.append(element("dt", "", "attends nothing"));
+      list.replaceChildren(item);
+      return;
+    }
     list.replaceChildren(...STATISTICS.map(({ name, label, hint, text }) => {
       const item = element("div");
       item.title = hint;

@@ -30,6 +30,11 @@ class Store {
     this.#schedule();
   }
 
+  // For what cannot wait for the next frame. Listeners may change more: that is told as well.
+  flush() {
+    while (this.#changed.size > 0) this.#tell();
+  }
+
   on(names, listener) {
     this.#listeners.push({ names, listener });
   }
@@ -39,11 +44,15 @@ class Store {
     this.#scheduled = true;
     requestAnimationFrame(() => {
       this.#scheduled = false;
-      const changed = this.#changed;
-      this.#changed = new Set();
-      for (const { names, listener } of this.#listeners) {
-        if (names.some((name) => changed.has(name))) listener();
-      }
+      this.#tell();
     });
+  }
+
+  #tell() {
+    const changed = this.#changed;
+    this.#changed = new Set();
+    for (const { names, listener } of this.#listeners) {
+      if (names.some((name) => changed.has(name))) listener();
+    }
   }
 }

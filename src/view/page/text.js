@@ -14,7 +14,6 @@ function scaleText(weight) {
   return weight >= 0.001 ? String(Number(weight.toPrecision(2))) : weight.toExponential(1);
 }
 
-
 function weightText(weight) {
   if (weight === 0) return "0";
   return weight >= 0.001 ? weight.toPrecision(3) : weight.toExponential(2);
@@ -38,9 +37,15 @@ function blockText({ rows, columns }) {
   return `${rows} × ${columns}`;
 }
 
-// A token within a sentence; isolated, so that its direction stays its own.
+const MOST_LETTERS = 60; // of a token within a sentence
+
+// A token within a sentence; isolated, so that its direction stays its own. What is cut off is there
+// when the pointer is.
 function tokenElement(label) {
-  const made = element("bdi", "", label === "" ? "(empty)" : label);
+  const letters = Array.from(label);
+  if (letters.length <= MOST_LETTERS) return element("bdi", "", label);
+  const made = element("bdi", "", letters.slice(0, MOST_LETTERS).join("") + "…");
+  made.title = label;
   return made;
 }
 

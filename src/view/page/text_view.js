@@ -72,6 +72,7 @@ class TokenFlow {
     const width = this.#element.clientWidth - 12;
     if (width === this.#width) return;
     this.#width = width;
+    const inView = this.#lines[Math.round(this.#element.scrollTop / LINE_HEIGHT)]?.first ?? 0;
     const style = getComputedStyle(this.#element);
     this.#meter ??= new Meter(`600 ${style.fontSize} ${style.fontFamily}`);
     this.#lines = [];
@@ -93,6 +94,7 @@ class TokenFlow {
     }
     this.#lines.push(line);
     this.#sheet.style.height = `${this.#lines.length * LINE_HEIGHT + 6}px`;
+    this.#element.scrollTop = LINE_HEIGHT * this.#lines.findIndex(({ end }) => inView < end);
   }
 
   #makeLine(number) {
