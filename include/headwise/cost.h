@@ -128,6 +128,7 @@ struct Prediction {
 // A roofline: each stage takes as long as its arithmetic does at the share of the peak that the
 // kernels reach, or as its bytes do at the read speed of the place that holds the call's working
 // set, whichever is longer. For a call after others like it; docs/plan.md explains the shares.
+// Throws ArgumentError if nothing was measured on that many threads, or no speed > 0.
 Prediction predict(const LayerCost& cost, const Machine& machine, int threads);
 
 // A layer to be timed, with random weights and input of the configuration's seed.
@@ -153,7 +154,8 @@ struct LayerTiming {
   bool disturbed = false;  // all of them were: the time is too long
 };
 
-// One timing for each layer. `yardsticks` must be of the same target. Throws OutOfMemory.
+// One timing for each layer. `yardsticks` must be of the same target. Throws OutOfMemory, and
+// ArgumentError for no round or a number of threads that cannot be.
 std::vector<LayerTiming> measure_layers(const std::vector<LayerRun>& layers,
                                         const MeasureOptions& options,
                                         const Yardsticks& yardsticks);

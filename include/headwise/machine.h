@@ -26,6 +26,8 @@ class Yardsticks {
   Yardsticks(const Yardsticks&) = delete;
   Yardsticks& operator=(const Yardsticks&) = delete;
 
+  // All of them take 1 … 1024 threads, and throw ArgumentError for others.
+
   // FLOP/s of float32 multiply-adds on registers, all threads at once.
   [[nodiscard]] double peak(int threads, double seconds) const;
   // Bytes/s of summing up a buffer of that size again and again, each thread its own part. From
@@ -55,7 +57,7 @@ struct ThreadYardsticks {
   double peak = 0.0;                  // FLOP/s
   std::vector<ReadSpeed> reads = {};  // the nearest place first; never empty
 
-  // Of the place that holds a working set of this size.
+  // Of the place that holds a working set of this size. Throws ArgumentError without places.
   [[nodiscard]] double read_speed(double bytes) const;
 };
 
@@ -76,7 +78,7 @@ struct Machine {
 std::size_t largest_read_bytes();
 
 // The best of some measurements: neighbours only take away. Takes half a second for each of the
-// thread counts.
+// thread counts, 1 … 1024.
 Machine describe_machine(const std::string& target, const std::vector<int>& threads,
                          const Yardsticks& yardsticks);
 

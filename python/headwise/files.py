@@ -160,6 +160,10 @@ def save_layers(path: PathLike, layers: Layer | Mapping[str, Layer],
     is_keras = name.endswith((".weights.h5", ".keras"))
     if not isinstance(layers, Mapping):
         layers = {"attention" if is_keras else "": layers}
+    for layer in layers.values():
+        if not isinstance(layer, (MultiHeadAttention, LayerParts)):
+            raise TypeError(_mistake("save_layers", "layers", "a MultiHeadAttention, LayerParts or a mapping to them",
+                                     type(layer).__name__))
     parts = {key: LayerParts(layer.config, layer.weights) for key, layer in layers.items()}
     tensors: dict[str, NDArray[Any]] = {}
     metadata: dict[str, str] = {}
@@ -201,7 +205,11 @@ def _chosen(path: str, layers: list[FoundLayer], name: str | None) -> FoundLayer
     raise _bad_argument("load_layer", "name", f"one of {names}", repr(name))
 
 
+def _mistake(function: str, argument: str, expected: str, got: str) -> str:
+    return f"[{function}] {argument}: expected {expected}, got {got}"
+
+
 def _bad_argument(function: str, argument: str, expected: str, got: str) -> ArgumentError:
-    error = ArgumentError(f"[{function}] {argument}: expected {expected}, got {got}")
+    error = ArgumentError(_mistake(function, argument, expected, got))
     error.function, error.argument = function, argument
     return error

@@ -68,7 +68,7 @@ def measure(features: int = 512, threads: int = 1, torch: bool = False) -> dict[
     """
     if torch:  # all ways use its weights, so that none finds the cache full of another's
         module = _torch_module(features, threads)
-        layer = module.packed_layer()
+        layer = module.packed_layer(features)
     else:
         config = headwise.AttentionConfig(num_heads=8, key_dim=features // 8, query_features=features)
         layer = headwise.MultiHeadAttention(config, headwise.AttentionWeights.glorot(config, seed=1))

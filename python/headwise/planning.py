@@ -57,7 +57,8 @@ class Plan:
             lines.append(f"{name:28}{stage.flops / 1e6:10.1f}{stage.bytes / 1e3:10.0f}"
                          f"{time.seconds * 1e6:10.1f}  {time.bound.name.lower()}")
         lines.append(f"{'overhead':48}{self.prediction.overhead * 1e6:10.1f}")
-        lines.append(f"{'predicted, ' + str(self.threads) + ' threads':48}{self.prediction.seconds * 1e6:10.1f}")
+        predicted = f"predicted, {self.threads} thread{'' if self.threads == 1 else 's'}"
+        lines.append(f"{predicted:48}{self.prediction.seconds * 1e6:10.1f}")
         if self.timing is not None:
             lines.append(f"{'measured':48}{self.timing.seconds * 1e6:10.1f}")
         return "\n".join(lines)
@@ -78,7 +79,7 @@ def plan(config: AttentionConfig, *, queries: int, keys: int | None = None, batc
     """
     call = LayerCall(queries=queries, keys=keys, batch=batch, mask=mask, training=training)
     cost = layer_cost(config, call)
-    used = Context().threads if threads is None else threads
+    used = Context(threads).threads
     here = machine or _this_machine(used)
     timing = None
     if measure:

@@ -270,8 +270,11 @@ void fail_value(const Argument& argument, const std::string& expected, const std
   throw ArgumentError(argument.function, argument.name, expected, got);
 }
 
+bool is_ready(nb::handle object) { return !nb::inst_check(object) || nb::inst_ready(object); }
+
 std::string name_of_type(nb::handle object) {
-  return nb::cast<std::string>(object.type().attr("__name__"));
+  const auto name = nb::cast<std::string>(object.type().attr("__name__"));
+  return is_ready(object) ? name : name + ", whose __init__ did not run";
 }
 
 std::string brief_repr(nb::handle object) {

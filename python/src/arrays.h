@@ -26,10 +26,24 @@ struct Argument {
                             const std::string& got);
 [[noreturn]] void fail_value(const Argument& argument, const std::string& expected,
                              const std::string& got);
+// Whether __init__ has made the object, if it is of a class of ours: a subclass may have left it out.
+bool is_ready(nb::handle object);
+// The value of an object of a class of ours, which nb::inst_ptr would give without a look; TypeError
+// if there is none yet.
+template <typename T>
+[[nodiscard]] T& value_of(nb::handle object, const Argument& argument);
 // "list", "ndarray": an object's type, for errors.
 std::string name_of_type(nb::handle object);
 // "'a'", "2.5": a text, a number or None as Python writes it, for errors; of anything else its type.
 std::string brief_repr(nb::handle object);
+
+template <typename T>
+T& value_of(nb::handle object, const Argument& argument) {
+  if (!is_ready(object)) {
+    fail_type(argument, "an object that __init__ has made", name_of_type(object));
+  }
+  return *nb::inst_ptr<T>(object);
+}
 
 // What holds an array's memory in place while we look at it.
 class ArrayHold {

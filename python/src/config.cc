@@ -155,6 +155,9 @@ void bind_config(nb::module_& module) {
   config.def(
       "__init__",
       [](AttentionConfig* self, const nb::kwargs& fields) {
+        for (const char* name : {"num_heads", "key_dim", "query_features"}) {
+          if (!fields.contains(name)) fail_type({"AttentionConfig", name}, "an integer", "nothing");
+        }
         new (self) AttentionConfig(replaced({}, fields));
       },
       nb::sig(kConfigSignature));

@@ -144,8 +144,12 @@ std::string repr(const MultiHeadAttention& layer) {
 
 using LayerHandle = nb::handle_t<MultiHeadAttention>;
 
+const MultiHeadAttention& layer_of(LayerHandle self, const char* function) {
+  return value_of<MultiHeadAttention>(self, {function, "self"});
+}
+
 nb::dict weights_dict(LayerHandle self) {
-  return to_dict(nb::inst_ptr<MultiHeadAttention>(self)->weights(), self);
+  return to_dict(layer_of(self, "MultiHeadAttention.weights").weights(), self);
 }
 
 }  // namespace
@@ -177,7 +181,7 @@ void bind_layer(nb::module_& module) {
            arg("bias_gradient") = false, none("context"), kBackwardDoc)
       .def("__repr__", &repr)
       .def("__reduce__", [](LayerHandle self) {
-        const auto& layer = *nb::inst_ptr<MultiHeadAttention>(self);
+        const auto& layer = layer_of(self, "MultiHeadAttention.__reduce__");
         return ReducedMade(
             nb::make_tuple(self.type(), nb::make_tuple(layer.config(), weights_dict(self))));
       });

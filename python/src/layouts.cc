@@ -31,11 +31,22 @@ struct StoredValue {
   Texts metadata;
 };
 
+constexpr Argument kTensors{"find_layers", "tensors"};
+
 NamedShape named_shape(const nb::handle& name, const nb::handle& shape) {
-  const Argument argument{"find_layers", "tensors"};
-  std::string text = name_in_mapping(name, argument);
-  const std::vector<std::int64_t> extents = integer_list(shape, argument);
+  std::string text = name_in_mapping(name, kTensors);
+  const std::vector<std::int64_t> extents = integer_list(shape, kTensors);
   return {std::move(text), Shape(extents)};
+}
+
+[[noreturn]] void fail_tensors(nb::handle given) {
+  fail_type(kTensors, "a mapping from names to arrays, or a TensorFile's tensors",
+            brief_repr(given));
+}
+
+nb::object attribute_of(nb::handle tensor, const char* name) {
+  if (!nb::hasattr(tensor, name)) fail_tensors(tensor);
+  return nb::getattr(tensor, name);
 }
 
 // Names and shapes of a mapping to arrays, or of anything with `name` and `shape`, as TensorInfo has.
@@ -43,13 +54,13 @@ std::vector<NamedShape> named_shapes(nb::handle tensors) {
   std::vector<NamedShape> shapes;
   if (nb::hasattr(tensors, "items")) {
     for (const nb::handle item : tensors.attr("items")()) {
-      shapes.push_back(named_shape(item[0], nb::object(nb::getattr(item[1], "shape"))));
+      shapes.push_back(named_shape(item[0], attribute_of(nb::object(item[1]), "shape")));
     }
     return shapes;
   }
+  if (!nb::hasattr(tensors, "__iter__")) fail_tensors(tensors);
   for (const nb::handle tensor : tensors) {
-    shapes.push_back(
-        named_shape(nb::object(tensor.attr("name")), nb::object(tensor.attr("shape"))));
+    shapes.push_back(named_shape(attribute_of(tensor, "name"), attribute_of(tensor, "shape")));
   }
   return shapes;
 }

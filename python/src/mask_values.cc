@@ -162,7 +162,7 @@ void bind_bias_value(nb::class_<BiasValue>& type) {
           },
           nb::is_operator(), nb::sig(kEqualSignature))
       .def("__reduce__", [](nb::handle_t<BiasValue> self) {
-        const BiasValue& bias = *nb::inst_ptr<BiasValue>(self);
+        const auto& bias = value_of<BiasValue>(self, {"Bias.__reduce__", "self"});
         return ReducedMade(
             nb::make_tuple(self.type(), nb::make_tuple(copied(bias.array->view()), bias.axes)));
       });

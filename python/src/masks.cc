@@ -173,7 +173,7 @@ Mask mask_of(nb::handle mask, const char* function) {
   if (!nb::isinstance<MaskValue>(mask)) {
     fail_type({function, "mask"}, "a Mask, such as keep(array) or causal()", name_of_type(mask));
   }
-  return nb::inst_ptr<MaskValue>(mask)->mask;
+  return value_of<MaskValue>(mask, {function, "mask"}).mask;
 }
 
 std::vector<Bias> biases_of(nb::handle bias, const char* function) {
@@ -182,8 +182,8 @@ std::vector<Bias> biases_of(nb::handle bias, const char* function) {
     if (!nb::isinstance<BiasValue>(one)) {
       fail_type({function, "bias"}, "a Bias or a sequence of them", name_of_type(one));
     }
-    const auto* value = nb::inst_ptr<BiasValue>(one);
-    biases.emplace_back(SharedView<float>(value->array->view()), value->axes);
+    const auto& value = value_of<BiasValue>(one, {function, "bias"});
+    biases.emplace_back(SharedView<float>(value.array->view()), value.axes);
   };
   if (bias.is_none()) return biases;
   if (nb::isinstance<nb::list>(bias) || nb::isinstance<nb::tuple>(bias)) {

@@ -28,8 +28,11 @@ Parameter parse_parameter(const std::string& text) {
   const std::string head = text.substr(0, equals);
   const std::size_t colon = head.find(": ");
   std::string annotation = colon == std::string::npos ? "" : head.substr(colon + 2);
-  const std::string own = "headwise._core.";
-  if (annotation.starts_with(own)) annotation.erase(0, own.size());
+  for (const std::string module : {"headwise._core.", "collections.abc."}) {
+    for (std::size_t at = 0; (at = annotation.find(module)) != std::string::npos;) {
+      annotation.erase(at, module.size());
+    }
+  }
   return {head.substr(0, colon), std::move(annotation), equals != std::string::npos};
 }
 
@@ -96,12 +99,49 @@ std::string list_of(const std::vector<Parameter>& parameters) {
 
 // Whether the object is of the class that the annotation names; true for all other annotations.
 bool fits(nb::handle given, const std::string& annotation) {
-  if (annotation == "int") return PyIndex_Check(given.ptr()) != 0;
-  if (annotation == "bool") return PyBool_Check(given.ptr()) != 0;
-  if (annotation == "str") return PyUnicode_Check(given.ptr()) != 0;
+  PyObject* const object = given.ptr();
+  if (annotation == "int") return PyIndex_Check(object) != 0;
+  if (annotation == "float") return PyNumber_Check(object) != 0 && PyComplex_Check(object) == 0;
+  if (annotation == "bool") return PyBool_Check(object) != 0;
+  if (annotation == "str") return PyUnicode_Check(object) != 0;
   const nb::object core = nb::module_::import_("headwise._core");
   const nb::object type = nb::getattr(core, annotation.c_str(), nb::none());
-  return PyType_Check(type.ptr()) == 0 || PyObject_IsInstance(given.ptr(), type.ptr()) != 0;
+  if (PyType_Check(type.ptr()) == 0) return true;
+  return PyObject_IsInstance(object, type.ptr()) != 0 && is_ready(given);
+}
+
+// What stands in the brackets of "Sequence[…]"; empty for another annotation.
+std::string inside(const std::string& annotation, const std::string& name) {
+  if (!annotation.starts_with(name + "[") || !annotation.ends_with("]")) return "";
+  return annotation.substr(name.size() + 1, annotation.size() - name.size() - 2);
+}
+
+// Throws if the object, or one in it, is not what the annotation says.
+void check(const std::string& label, const std::string& name, std::string annotation,
+           nb::handle given) {
+  const Argument argument{label.c_str(), name.c_str()};
+  const std::string or_none = " | None";
+  if (annotation.ends_with(or_none)) {
+    if (given.is_none()) return;
+    annotation.erase(annotation.size() - or_none.size());
+  }
+  if (const std::string each = inside(annotation, "Sequence"); !each.empty()) {
+    if (PySequence_Check(given.ptr()) == 0 || PyUnicode_Check(given.ptr()) != 0) {
+      fail_type(argument, "a sequence", brief_repr(given));
+    }
+    std::size_t i = 0;
+    for (const nb::handle one : given) {
+      check(label, name + "[" + std::to_string(i++) + "]", each, one);
+    }
+  } else if (inside(annotation, "Mapping") == "str, str") {
+    if (!nb::hasattr(given, "items")) fail_type(argument, "a mapping", brief_repr(given));
+    for (const nb::handle item : given.attr("items")()) {
+      const std::string key = name_in_mapping(nb::object(item[0]), argument);
+      check(label, name + "[\"" + key + "\"]", "str", nb::object(item[1]));
+    }
+  } else if (given.is_none() || !fits(given, annotation)) {
+    fail_type(argument, in_words(annotation), brief_repr(given));
+  }
 }
 
 // A call as CPython makes it: values without names, then those of `names`.
@@ -118,7 +158,8 @@ std::vector<nb::handle> assign(const GivenValues& given, const std::vector<Param
   std::vector<nb::handle> values(parameters.size());
   for (std::size_t i = 0; i < given.unnamed; ++i) {
     if (i >= parameters.size() || parameters[i].keyword_only) {
-      fail_type(arguments, list_of(parameters) + ", some of them by name",
+      const std::string names = list_of(parameters);
+      fail_type(arguments, names.empty() ? "none" : names + ", some of them by name",
                 std::to_string(given.unnamed) + " without names");
     }
     values[i] = given.values[i];
@@ -135,6 +176,27 @@ std::vector<nb::handle> assign(const GivenValues& given, const std::vector<Param
   return values;
 }
 
+// If all are of the right kind, one is a number that does not fit: throws for the most likely one.
+void blame_range(const std::string& label, const std::vector<Parameter>& parameters,
+                 const std::vector<nb::handle>& values) {
+  const Parameter* largest = nullptr;
+  nb::handle most;
+  for (std::size_t i = 0; i < parameters.size(); ++i) {
+    if (!parameters[i].annotation.starts_with("int") || !values[i].is_valid()) continue;
+    if (values[i].is_none()) continue;
+    if (values[i] < nb::int_(0)) {
+      fail_type({label.c_str(), parameters[i].name.c_str()}, "an integer ≥ 0",
+                brief_repr(values[i]));
+    }
+    if (largest == nullptr || values[i] > most) {
+      largest = &parameters[i];
+      most = values[i];
+    }
+  }
+  if (largest == nullptr) return;
+  fail_type({label.c_str(), largest->name.c_str()}, "a smaller integer", brief_repr(most));
+}
+
 // Throws for the first argument that is to blame; returns if none is found.
 void blame(nb::handle function, const GivenValues& given) {
   const nb::object signatures = function.attr("__nb_signature__");
@@ -142,18 +204,22 @@ void blame(nb::handle function, const GivenValues& given) {
   const auto parameters = parse_parameters(nb::cast<std::string>(signatures[last][0]));
   const std::string label = label_of(function);
   const std::vector<nb::handle> values = assign(given, parameters, label);
+  const auto name = nb::cast<std::string>(function.attr("__name__"));
+  const bool makes_self = name == "__init__" || name == "__setstate__";
   for (std::size_t i = 0; i < parameters.size(); ++i) {
     const Parameter& parameter = parameters[i];
     const Argument argument{label.c_str(), parameter.name.c_str()};
-    const std::string expected = in_words(parameter.annotation);
-    const bool takes_none = parameter.annotation.find("None") != std::string::npos;
-    if (is_owner(parameter)) continue;
-    if (!values[i].is_valid()) {
-      if (!parameter.has_default) fail_type(argument, expected, "nothing");
-    } else if (values[i].is_none() ? !takes_none : !fits(values[i], parameter.annotation)) {
-      fail_type(argument, expected, brief_repr(values[i]));
+    if (is_owner(parameter)) {
+      if (!makes_self && values[i].is_valid() && !is_ready(values[i])) {
+        fail_type(argument, "an object that __init__ has made", brief_repr(values[i]));
+      }
+    } else if (values[i].is_valid()) {
+      check(label, parameter.name, parameter.annotation, values[i]);
+    } else if (!parameter.has_default) {
+      fail_type(argument, in_words(parameter.annotation), "nothing");
     }
   }
+  blame_range(label, parameters, values);
 }
 
 // With nanobind's error set: puts ours in its place, if there is more to say.

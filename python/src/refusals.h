@@ -1,5 +1,5 @@
-// Calls that fit no signature: a name that the function does not have, an argument left out, None or an
-// object of another class.
+// Calls that fit no signature: a name that the function does not have, an argument left out, None, an
+// object of another class or a number out of range.
 #pragma once
 
 #include "casters.h"

@@ -7,6 +7,7 @@
 
 #include "analyze/clock.h"
 #include "base/check.h"
+#include "base/thread_count.h"
 #include "headwise/context.h"
 #include "headwise/layer.h"
 
@@ -72,6 +73,9 @@ double ThreadYardsticks::read_speed(double bytes) const {
   for (const ReadSpeed& read : reads) {
     if (bytes <= static_cast<double>(read.holds)) return read.bytes_per_second;
   }
+  if (reads.empty()) {
+    base::fail("ThreadYardsticks::read_speed", "reads", "the speed of a place at least", "none");
+  }
   return reads.back().bytes_per_second;
 }
 
@@ -87,6 +91,7 @@ std::size_t largest_read_bytes() { return places().back().bytes; }
 
 Machine describe_machine(const std::string& target, const std::vector<int>& threads,
                          const Yardsticks& yardsticks) {
+  for (const int n : threads) base::checked_threads("describe_machine", n);
   constexpr int kRepeats = 7;
   const auto best_of = [](const auto& measure) {
     double best = 0.0;

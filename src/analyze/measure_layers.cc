@@ -1,8 +1,11 @@
 // Real layers on random numbers, timed in turns.
 #include <cmath>
 #include <memory>
+#include <string>
 #include <utility>
 
+#include "base/check.h"
+#include "base/thread_count.h"
 #include "headwise/context.h"
 #include "headwise/cost.h"
 #include "headwise/layer.h"
@@ -75,11 +78,23 @@ LayerTiming timing_of(const std::vector<TimingSample>& samples, double calm) {
           .disturbed = !undisturbed(quiet.front(), calm)};
 }
 
+void check_options(const MeasureOptions& options) {
+  constexpr const char* kFunction = "measure_layers";
+  base::checked_threads(kFunction, options.threads);
+  if (options.rounds < 1) {
+    base::fail(kFunction, "rounds", "1 or more", std::to_string(options.rounds));
+  }
+  if (!(options.layer_seconds >= 0.0)) {
+    base::fail(kFunction, "layer_seconds", "a number ≥ 0", base::to_string(options.layer_seconds));
+  }
+}
+
 }  // namespace
 
 std::vector<LayerTiming> measure_layers(const std::vector<LayerRun>& layers,
                                         const MeasureOptions& options,
                                         const Yardsticks& yardsticks) {
+  check_options(options);
   constexpr double kSampleSeconds = 0.003;
   constexpr int kLeastSamples = 3;
   struct Contestant {

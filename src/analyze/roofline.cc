@@ -4,6 +4,7 @@
 
 #include "analyze/kernel_shares.h"
 #include "base/check.h"
+#include "base/thread_count.h"
 #include "headwise/cost.h"
 
 namespace headwise {
@@ -72,13 +73,31 @@ double working_set(const MemoryCost& memory) {
          real(memory.backward_buffers);
 }
 
+// Of the machine, what was measured on that many threads, if a time can follow from it.
+const ThreadYardsticks& checked_yardsticks(const Machine& machine, int threads) {
+  const auto check = [](bool good, const char* expected, double got) {
+    if (!good) base::fail("predict", "machine", expected, base::to_string(got));
+  };
+  const auto is_speed = [](double speed) { return std::isfinite(speed) && speed > 0.0; };
+  base::checked_threads("predict", threads);
+  const ThreadYardsticks& yardsticks = machine.at(threads);
+  check(is_speed(yardsticks.peak), "a peak > 0", yardsticks.peak);
+  check(!yardsticks.reads.empty(), "read speeds of one place or more", 0.0);
+  for (const ReadSpeed& read : yardsticks.reads) {
+    check(is_speed(read.bytes_per_second), "read speeds > 0", read.bytes_per_second);
+  }
+  check(std::isfinite(machine.call_seconds) && machine.call_seconds >= 0.0, "call_seconds ≥ 0",
+        machine.call_seconds);
+  return yardsticks;
+}
+
 Roofline::Roofline(const LayerCost& cost, const Machine& machine, int threads)
     : cost_(cost),
       config_(cost.config),
       call_(cost.call),
       machine_(machine),
       shares_(analyze::kernel_shares(machine.target)) {
-  const ThreadYardsticks& yardsticks = machine.at(threads);
+  const ThreadYardsticks& yardsticks = checked_yardsticks(machine, threads);
   threads_ = worth_threads() ? threads : 1;
   thread_peak_ = yardsticks.peak / threads;
   thread_reading_ = yardsticks.read_speed(working_set(cost.memory)) / threads;

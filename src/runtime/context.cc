@@ -9,14 +9,13 @@
 
 #include "base/check.h"
 #include "base/huge_pages.h"
+#include "base/thread_count.h"
 #include "headwise/error.h"
 #include "runtime/context_state.h"
 
 namespace headwise {
 
 namespace {
-
-constexpr int kMaxThreads = 1024;
 
 // CPUs this process may run on, which in a container is often fewer than the machine has.
 int available_cpus() {
@@ -25,13 +24,6 @@ int available_cpus() {
   if (sched_getaffinity(0, sizeof set, &set) == 0 && CPU_COUNT(&set) > 0) return CPU_COUNT(&set);
   const unsigned count = std::thread::hardware_concurrency();
   return count == 0 ? 1 : static_cast<int>(count);
-}
-
-int checked_threads(int threads) {
-  if (threads < 1 || threads > kMaxThreads) {
-    base::fail("Context", "threads", "1 … " + std::to_string(kMaxThreads), std::to_string(threads));
-  }
-  return threads;
 }
 
 const kernels::Kernels& checked_target(std::string_view function, std::string_view argument,
@@ -59,8 +51,8 @@ TargetChoice default_choice(std::string_view function) {
 
 std::unique_ptr<runtime::ContextState> make_state(int threads) {
   const TargetChoice choice = default_choice("Context");
-  return std::make_unique<runtime::ContextState>(checked_threads(threads), choice.kernels,
-                                                 choice.reason);
+  return std::make_unique<runtime::ContextState>(base::checked_threads("Context", threads),
+                                                 choice.kernels, choice.reason);
 }
 
 }  // namespace
@@ -83,10 +75,10 @@ std::string CallReport::to_string() const {
   return text;
 }
 
-Context::Context() : Context(std::min(available_cpus(), kMaxThreads)) {}
+Context::Context() : Context(std::min(available_cpus(), base::kMaxThreads)) {}
 Context::Context(int threads) : state_(make_state(threads)) {}
 Context::Context(int threads, std::string_view target)
-    : state_(std::make_unique<runtime::ContextState>(checked_threads(threads),
+    : state_(std::make_unique<runtime::ContextState>(base::checked_threads("Context", threads),
                                                      checked_target("Context", "target", target),
                                                      "the context asks for it")) {}
 CallReport Context::last_call() const noexcept { return state_ ? state_->report : CallReport(); }

@@ -29,6 +29,8 @@ TEST(Machine, ReadSpeedOfThePlaceThatHoldsTheSize) {
   EXPECT_EQ(y.read_speed(101.0), 2.0);
   EXPECT_EQ(y.read_speed(1e6), 1.0);
   EXPECT_EQ(y.read_speed(1e300), 1.0);
+  EXPECT_TRUE(refuses([] { static_cast<void>(ThreadYardsticks().read_speed(1.0)); },
+                      "ThreadYardsticks::read_speed", "reads"));
 }
 
 TEST(Machine, ThreadCountsThatWereNotMeasuredAreRefused) {
@@ -81,6 +83,58 @@ TEST(Machine, EveryTargetHasAYardstick) {
 
 TEST(Machine, UnknownTargetsAreRefused) {
   EXPECT_TRUE(refuses([] { const Yardsticks y("abacus", 0); }, "Yardsticks", "target", "abacus"));
+}
+
+TEST(Machine, MeasurementsThatCannotBeAreRefused) {
+  const std::string target(default_target());
+  const Yardsticks yardsticks(target, 1 << 12);
+  const auto peak = [&](int threads, double seconds) {
+    return [&, threads, seconds] { static_cast<void>(yardsticks.peak(threads, seconds)); };
+  };
+  const auto read = [&](int threads, std::size_t bytes, double seconds) {
+    return [&, threads, bytes, seconds] {
+      static_cast<void>(yardsticks.read_speed(threads, bytes, seconds));
+    };
+  };
+  for (const int threads : {0, -1, 1025, 100000}) {
+    const auto describe = [&] {
+      static_cast<void>(describe_machine(target, {1, threads}, yardsticks));
+    };
+    EXPECT_TRUE(refuses(peak(threads, 0.0), "Yardsticks::peak", "threads", "1 … 1024"));
+    EXPECT_TRUE(refuses(read(threads, 64, 0.0), "Yardsticks::read_speed", "threads", "1 … 1024"));
+    EXPECT_TRUE(refuses([&] { static_cast<void>(yardsticks.calm(threads)); }, "Yardsticks::calm",
+                        "threads", "1 … 1024"));
+    EXPECT_TRUE(refuses(describe, "describe_machine", "threads", "1 … 1024"));
+  }
+  for (const double seconds :
+       {-1.0, std::numeric_limits<double>::infinity(), std::numeric_limits<double>::quiet_NaN()}) {
+    EXPECT_TRUE(refuses(peak(1, seconds), "Yardsticks::peak", "seconds"));
+    EXPECT_TRUE(refuses(read(1, 64, seconds), "Yardsticks::read_speed", "seconds"));
+  }
+  EXPECT_TRUE(refuses(read(1, 3, 0.0), "Yardsticks::read_speed", "bytes", "got 3"));
+  EXPECT_TRUE(refuses(read(2, 7, 0.0), "Yardsticks::read_speed", "bytes", "got 7"));
+  EXPECT_GT(yardsticks.read_speed(2, 8, 0.0), 0.0);
+  const Yardsticks empty(target, 0);
+  EXPECT_TRUE(refuses([&] { static_cast<void>(empty.read_speed(1, 64, 0.0)); },
+                      "Yardsticks::read_speed", "bytes", "got 0"));
+}
+
+TEST(Machine, LayersAreNotMeasuredInNoRounds) {
+  const AttentionConfig config{.num_heads = 2, .key_dim = 8, .query_features = 16};
+  const Yardsticks yardsticks(std::string(default_target()), 1 << 16);
+  const auto measure = [&](const MeasureOptions& options) {
+    return [&, options] {
+      static_cast<void>(measure_layers({{config, {.queries = 3}}}, options, yardsticks));
+    };
+  };
+  for (const int rounds : {0, -1}) {
+    EXPECT_TRUE(refuses(measure({.rounds = rounds}), "measure_layers", "rounds", "1 or more"));
+  }
+  for (const int threads : {0, -1, 1025}) {
+    EXPECT_TRUE(refuses(measure({.threads = threads}), "measure_layers", "threads", "1 … 1024"));
+  }
+  EXPECT_TRUE(refuses(measure({.layer_seconds = std::numeric_limits<double>::quiet_NaN()}),
+                      "measure_layers", "layer_seconds"));
 }
 
 TEST(Machine, ShortRunsAreRepeatedWithinASample) {

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <limits>
+#include <string>
 #include <vector>
 
 #include "analyze/kernel_shares.h"
@@ -152,6 +153,25 @@ TEST(Roofline, ThreadsThatWereNotMeasured) {
   const Machine machine = machine_of(1e11, memory_alone(1e10));
   EXPECT_TRUE(test_support::refuses([&] { static_cast<void>(predict(cost, machine, 3)); },
                                     "Machine::at", "threads"));
+}
+
+TEST(Roofline, MachinesThatNoTimeFollowsFrom) {
+  const LayerCost cost = layer_cost(kLayer, {.queries = 8});
+  const auto refuses_machine = [&](const Machine& machine, const std::string& mentions) {
+    return test_support::refuses([&] { static_cast<void>(predict(cost, machine, 1)); }, "predict",
+                                 "machine", mentions);
+  };
+  const double nan = std::numeric_limits<double>::quiet_NaN();
+  for (const double speed : {0.0, -1.0, nan, std::numeric_limits<double>::infinity()}) {
+    EXPECT_TRUE(refuses_machine(machine_of(speed, memory_alone(1e10)), "a peak > 0"));
+    EXPECT_TRUE(refuses_machine(machine_of(1e11, memory_alone(speed)), "read speeds > 0"));
+  }
+  EXPECT_TRUE(refuses_machine(machine_of(1e11, {}), "read speeds of one place"));
+  Machine machine = machine_of(1e11, memory_alone(1e10), {0, 1});
+  EXPECT_TRUE(test_support::refuses([&] { static_cast<void>(predict(cost, machine, 0)); },
+                                    "predict", "threads", "1 … 1024"));
+  machine.call_seconds = nan;
+  EXPECT_TRUE(refuses_machine(machine, "call_seconds"));
 }
 
 struct Sizes {

@@ -22,15 +22,27 @@ class Linear(Packs, nn.Linear):
     """
 
     def forward(self, input: Tensor) -> Tensor:
-        check_tensor("Linear", "input", input)
-        if input.dim() == 0 or input.shape[-1] != self.in_features:
-            raise RuntimeError(expected("Linear", "input", f"a last axis of {self.in_features}",
-                                        f"shape {tuple(input.shape)}"))
-        weight, bias = self.weight, self.bias
-        if not is_traced() and is_plain(input):
-            packed = self.packed([weight, bias], lambda: headwise.PackedLinear(weight.t(), bias))
-            if packed is not None:
-                return torch.from_numpy(packed(input, context=context()))
-        tensors = {"input": input, "weight": weight} | ({} if bias is None else {"bias": bias})
-        dtype = common_dtype("Linear", tensors)
-        return project(input, weight, bias).to(dtype)
+        return rows_of("Linear", self, input, by_columns=False)
+
+    def row_size(self) -> int:
+        return self.in_features
+
+
+def rows_of(name: str, layer: Packs, input: Tensor, by_columns: bool) -> Tensor:
+    """input (…,features) times the layer's weight, plus its bias.
+
+    by_columns: whether the weight is (features,out), not (out,features) as torch has it.
+    """
+    check_tensor(name, "input", input)
+    features = layer.row_size()
+    if input.dim() == 0 or input.shape[-1] != features:
+        raise RuntimeError(expected(name, "input", f"a last axis of {features}", f"shape {tuple(input.shape)}"))
+    weight, bias = layer.weight, layer.bias
+    if not is_traced() and is_plain(input):
+        packed = layer.packed([weight, bias], input.numel(), lambda: headwise.PackedLinear(
+            weight.detach() if by_columns else weight.detach().t(), None if bias is None else bias.detach()))
+        if packed is not None:
+            return torch.from_numpy(packed(input, context=context()))
+    tensors = {"input": input, "weight": weight} | ({} if bias is None else {"bias": bias})
+    dtype = common_dtype(name, tensors)
+    return project(input, weight.t() if by_columns else weight, bias).to(dtype)

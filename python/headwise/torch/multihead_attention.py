@@ -75,8 +75,10 @@ class MultiheadAttention(Packs, nn.MultiheadAttention):
             inputs.check(self)
             # As torch does: only here the hint replaces the mask.
             masks = Masks(causal=is_causal and key_padding_mask is None and not need_weights)
-            if attn_mask is not None and not masks.causal:
-                masks.add(inputs.pair_mask(attn_mask, self.num_heads), keeps=False)
+            if attn_mask is not None:
+                inputs.check_pair_mask(attn_mask)
+                if not masks.causal:
+                    masks.add(inputs.pair_mask(attn_mask, self.num_heads), keeps=False)
             if key_padding_mask is not None:
                 masks.add(inputs.key_mask(key_padding_mask), keeps=False)
         output, weights = self._compute(inputs, masks, request)
@@ -88,7 +90,7 @@ class MultiheadAttention(Packs, nn.MultiheadAttention):
         """Self-attention with nothing else, recorded by nobody: the call of least cost. None if it is not so."""
         if is_traced() or not is_plain(x) or x.dim() != 3 or x.is_nested:
             return None
-        layer = self.packed_layer()
+        layer = self.packed_layer(x.numel())
         if layer is None:
             return None
         output = torch.empty_like(x, memory_format=torch.contiguous_format)
@@ -102,15 +104,19 @@ class MultiheadAttention(Packs, nn.MultiheadAttention):
             return None
         return output, None if matrix is None else torch.from_numpy(r.weights)
 
-    def packed_layer(self) -> headwise.MultiHeadAttention | None:
-        """The library's own layer with these parameters; None in training mode or if autograd records them."""
+    def row_size(self) -> int:
+        return self.embed_dim
+
+    def packed_layer(self, numbers: int) -> headwise.MultiHeadAttention | None:
+        """The library's own layer with these parameters, for a query of so many numbers; None in training mode or
+        if autograd records them."""
         # Not by name, one at a time: nn.Module looks a name up slowly.
         parameters = [*self._parameters.values(), *self._modules["out_proj"]._parameters.values()]
-        return self.packed(parameters, lambda: self._layer(parameters))
+        return self.packed(parameters, numbers, lambda: self._layer(parameters))
 
     def _compute(self, inputs: _Inputs, masks: Masks, request: int) -> tuple[Tensor, Tensor | None]:
         if not is_traced() and inputs.are_plain() and (masks is NO_MASKS or masks.is_plain()):
-            layer = self.packed_layer()
+            layer = self.packed_layer(inputs.query.numel())
             if layer is not None:
                 try:
                     return _run(layer, inputs, masks, request)
@@ -223,13 +229,16 @@ class _Inputs:
             raise AssertionError(expected(_NAME, "value", f"the axes of key, {tuple(self.key.shape[:2])}",
                                           f"shape {tuple(self.value.shape)}"))
 
+    def check_pair_mask(self, mask: Tensor) -> None:
+        """What torch asks of attn_mask even where the hint replaces it."""
+        check_mask(_NAME, "attn_mask", mask, self.query.device, no_mask=AssertionError)
+        if mask.dim() not in (2, 3):
+            raise AssertionError(expected(_NAME, "attn_mask", "2 or 3 axes", f"shape {tuple(mask.shape)}"))
+
     def pair_mask(self, mask: Tensor, heads: int) -> Tensor:
         """attn_mask with axes (B,H,T,S)."""
-        check_mask(_NAME, "attn_mask", mask, self.query.device, no_mask=AssertionError)
         pairs = (self.queries, self.keys)
         shapes = {2: pairs, 3: (self.batch * heads, *pairs)}
-        if mask.dim() not in shapes:
-            raise AssertionError(expected(_NAME, "attn_mask", "2 or 3 axes", f"shape {tuple(mask.shape)}"))
         if mask.shape != shapes[mask.dim()]:
             raise RuntimeError(expected(_NAME, "attn_mask", f"shape {shapes[2]} or {shapes[3]}",
                                         f"shape {tuple(mask.shape)}"))

@@ -57,10 +57,61 @@ def test_plan():
     assert plan.cost.call.batch == 2 and plan.threads == 1
     assert plan.timing is not None and plan.timing.seconds > 0
     text = str(plan)
-    assert "QueryProjection" in text and "predicted, 1 threads" in text and "measured" in text
+    assert "QueryProjection" in text and "predicted, 1 thread " in text and "measured" in text
     assert hw.plan(CONFIG, queries=5, threads=1, training=True).machine.at(1).peak > 1e8
     with pytest.raises(hw.ArgumentError, match="queries"):
         hw.plan(CONFIG, queries=-1, machine=machine(), threads=1)
+
+
+YARDSTICKS = hw.Yardsticks(hw.default_target(), 1 << 12)
+RUN = hw.LayerRun(CONFIG, hw.LayerCall(queries=3))
+COST = hw.layer_cost(CONFIG, hw.LayerCall(queries=3))
+
+
+def broken(**fields) -> hw.Machine:
+    row = {"threads": 1, "peak": 1e9, "reads": machine().yardsticks[0].reads, **fields}
+    return hw.Machine(yardsticks=[hw.ThreadYardsticks(**row)])
+
+
+@pytest.mark.parametrize("call, error, text", [
+    (lambda: hw.plan(CONFIG, queries=3, threads=0), hw.ArgumentError, "[Context] threads: expected 1 … 1024, got 0"),
+    (lambda: hw.plan(CONFIG, queries=3, threads=100000), hw.ArgumentError,
+     "[Context] threads: expected 1 … 1024, got 100000"),
+    (lambda: hw.plan(CONFIG, queries=3, threads="a"), TypeError,
+     "[Context] threads: expected an integer or None, got 'a'"),
+    (lambda: hw.plan(CONFIG, queries=3, threads=10**10), TypeError,
+     "[Context] threads: expected an integer or None, got 10000000000"),
+    (lambda: hw.describe_machine(hw.default_target(), [0], YARDSTICKS), hw.ArgumentError,
+     "[describe_machine] threads: expected 1 … 1024, got 0"),
+    (lambda: hw.describe_machine(hw.default_target(), [1, "a"], YARDSTICKS), TypeError,
+     "[describe_machine] threads[1]: expected an integer, got 'a'"),
+    (lambda: hw.describe_machine(hw.default_target(), 2, YARDSTICKS), TypeError,
+     "[describe_machine] threads: expected a sequence, got 2"),
+    (lambda: YARDSTICKS.peak(0, 0), hw.ArgumentError, "[Yardsticks.peak] threads: expected 1 … 1024, got 0"),
+    (lambda: YARDSTICKS.peak(1, "a"), TypeError, "[Yardsticks.peak] seconds: expected a number, got 'a'"),
+    (lambda: YARDSTICKS.peak(2**40, 0), TypeError,
+     "[Yardsticks.peak] threads: expected a smaller integer, got 1099511627776"),
+    (lambda: YARDSTICKS.calm(-3), hw.ArgumentError, "[Yardsticks.calm] threads: expected 1 … 1024, got -3"),
+    (lambda: YARDSTICKS.read_speed(0, 64, 0), hw.ArgumentError,
+     "[Yardsticks.read_speed] threads: expected 1 … 1024, got 0"),
+    (lambda: YARDSTICKS.read_speed(1, -1, 0), TypeError, "[Yardsticks.read_speed] bytes: expected an integer ≥ 0, got -1"),
+    (lambda: hw.Yardsticks(hw.default_target(), -1), TypeError,
+     "[Yardsticks] largest_bytes: expected an integer ≥ 0, got -1"),
+    (lambda: hw.measure_layers([RUN], YARDSTICKS, rounds=0), hw.ArgumentError,
+     "[measure_layers] rounds: expected 1 or more, got 0"),
+    (lambda: hw.measure_layers([RUN], YARDSTICKS, threads=-1), hw.ArgumentError,
+     "[measure_layers] threads: expected 1 … 1024, got -1"),
+    (lambda: hw.measure_layers([1], YARDSTICKS), TypeError, "[measure_layers] layers[0]: expected LayerRun, got 1"),
+    (lambda: hw.predict(COST, broken(reads=[]), 1), hw.ArgumentError,
+     "[predict] machine: expected read speeds of one place or more, got 0"),
+    (lambda: hw.predict(COST, broken(peak=0), 1), hw.ArgumentError, "[predict] machine: expected a peak > 0, got 0"),
+    (lambda: hw.predict(COST, broken(threads=0), 0), hw.ArgumentError,
+     "[predict] threads: expected 1 … 1024, got 0"),
+])
+def test_plans_that_cannot_be(call, error, text):
+    with pytest.raises(error) as raised:
+        call()
+    assert str(raised.value) == text
 
 
 def test_spectra_are_numpy_s():

@@ -84,6 +84,12 @@ def test_configs_that_cannot_be(fields, error, text):
         hw.AttentionConfig(**{**SMALL, **fields})
 
 
+@pytest.mark.parametrize("name", SMALL)
+def test_configs_that_leave_out_what_has_no_default(name):
+    with pytest.raises(TypeError, match=rf"\[AttentionConfig\] {name}: expected an integer, got nothing"):
+        hw.AttentionConfig(**{field: value for field, value in SMALL.items() if field != name})
+
+
 def test_errors_say_where():
     with pytest.raises(hw.ArgumentError) as raised:
         hw.attention(*[np.ones((2, 3, 4), np.float32)] * 3, mask=hw.valid_lengths([9]))
@@ -211,9 +217,62 @@ ROWS = np.ones((4, 8), np.float32)
     (lambda: hw.LayerCall(queries="a"), "[LayerCall] queries: expected an integer, got 'a'"),
     (lambda: hw.presets.torch(8), "[presets.torch] num_heads: expected an integer, got nothing"),
     (lambda: hw.TensorFile.open(), "[TensorFile.open] path: expected PathLike, got nothing"),
+    (lambda: hw.AttentionWeights.glorot(LAYER.config, seed=-1),
+     "[AttentionWeights.glorot] seed: expected an integer ≥ 0, got -1"),
+    (lambda: hw.AttentionWeights.glorot(LAYER.config, seed=2**70),
+     f"[AttentionWeights.glorot] seed: expected a smaller integer, got {2**70}"),
+    (lambda: hw.weight_statistics(5), "[weight_statistics] arguments: expected none, got 1 without names"),
+    (lambda: hw.find_layers([1]),
+     "[find_layers] tensors: expected a mapping from names to arrays, or a TensorFile's tensors, got 1"),
+    (lambda: hw.find_layers({"a": 1}),
+     "[find_layers] tensors: expected a mapping from names to arrays, or a TensorFile's tensors, got 1"),
+    (lambda: hw.find_layers(1),
+     "[find_layers] tensors: expected a mapping from names to arrays, or a TensorFile's tensors, got 1"),
+    (lambda: hw.find_layers({}, {"a": 1}), "[find_layers] metadata[\"a\"]: expected text, got 1"),
+    (lambda: hw.save_tensors("x.safetensors", {}, {1: 2}),
+     "[write_safetensors] metadata: expected names that are text, got int"),
+    (lambda: hw.save_layers("x.safetensors", 5),
+     "[save_layers] layers: expected a MultiHeadAttention, LayerParts or a mapping to them, got int"),
 ])
 def test_calls_that_cannot_be(call, text):
     """What is wrong with them, not all that could be right."""
+    with pytest.raises(TypeError) as raised:
+        call()
+    assert str(raised.value) == text
+
+
+class EmptyBias(hw.Bias):
+    def __init__(self):
+        pass
+
+
+class EmptyMask(hw.Mask):
+    def __init__(self):
+        pass
+
+
+NO_LAYER = hw.MultiHeadAttention.__new__(hw.MultiHeadAttention)
+
+
+@pytest.mark.parametrize("call, text", [
+    (lambda: hw.attention(X, X, X, bias=EmptyBias()), "[attention] bias: expected an object that __init__ has made, "
+     "got EmptyBias, whose __init__ did not run"),
+    (lambda: hw.attention(X, X, X, mask=EmptyMask()), "[attention] mask: expected an object that __init__ has made, "
+     "got EmptyMask, whose __init__ did not run"),
+    (lambda: pickle.dumps(EmptyBias()), "[Bias.__reduce__] self: expected an object that __init__ has made, "
+     "got EmptyBias, whose __init__ did not run"),
+    (lambda: NO_LAYER.weights, "[MultiHeadAttention.weights] self: expected an object that __init__ has made, "
+     "got MultiHeadAttention, whose __init__ did not run"),
+    (lambda: pickle.dumps(NO_LAYER), "[MultiHeadAttention.__reduce__] self: expected an object that __init__ has made, "
+     "got MultiHeadAttention, whose __init__ did not run"),
+    (lambda: NO_LAYER.forward(ROWS), "[MultiHeadAttention.forward] self: expected an object that __init__ has made, "
+     "got MultiHeadAttention, whose __init__ did not run"),
+    (lambda: hw.describe(hw.AttentionConfig.__new__(hw.AttentionConfig)),
+     "[describe] config: expected AttentionConfig, got AttentionConfig, whose __init__ did not run"),
+])
+@pytest.mark.filterwarnings("ignore:nanobind. attempted to access an uninitialized instance:RuntimeWarning")
+def test_objects_that_were_not_made(call, text):
+    """Nothing of theirs is read: there is nothing."""
     with pytest.raises(TypeError) as raised:
         call()
     assert str(raised.value) == text

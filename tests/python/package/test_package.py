@@ -5,6 +5,7 @@ from __future__ import annotations
 import doctest
 import importlib.metadata
 import inspect
+import os
 import pathlib
 import re
 import subprocess
@@ -138,3 +139,15 @@ def test_program_of_the_readme():
     names: dict[str, object] = {}
     exec(compile(programs("README.md")[0], "README.md", "exec"), names)
     assert names["r"].output.shape == (4, 128, 512)
+
+
+def test_frameworks_of_the_readme():
+    """What stands there can be pasted, with a model and arrays of one's own."""
+    program = """import jax.numpy, torch
+model, q = torch.nn.TransformerEncoderLayer(8, 2), jax.numpy.ones((1, 3, 2, 4))
+k = v = q
+""" + programs("README.md")[1] + """
+assert type(model.self_attn) is headwise.torch.MultiheadAttention and y.shape == q.shape"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False,
+                          env={**os.environ, "KERAS_BACKEND": "jax"})
+    assert done.returncode == 0, done.stderr

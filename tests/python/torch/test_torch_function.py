@@ -252,3 +252,14 @@ def test_no_forward_mode():
 
 def test_the_module_exports_what_it_says():
     assert all(getattr(headwise.torch, name).__doc__ for name in headwise.torch.__all__)
+
+
+def test_many_gradients_at_once_are_refused():
+    x = torch.randn(1, 2, 3, 4)
+
+    def itself(x: torch.Tensor) -> torch.Tensor:
+        return scaled_dot_product_attention(x, x, x)
+
+    with pytest.raises(RuntimeError, match="Batching rule not implemented for headwise::attention_backward"):
+        torch.autograd.functional.jacobian(itself, x, vectorize=True)
+    assert torch.autograd.functional.jacobian(itself, x).shape == (*x.shape, *x.shape)

@@ -176,6 +176,20 @@ def test_is_causal_is_a_hint(need_weights):
             ours(x, x, x, is_causal=True, need_weights=need_weights)
 
 
+@pytest.mark.parametrize("mask, error", [
+    ("causal", TypeError),
+    ([[0.0] * T] * T, TypeError),
+    (torch.zeros(T, T, dtype=torch.int64), AssertionError),
+    (torch.zeros(T), AssertionError),
+    (torch.zeros(2, HEADS, T, T), AssertionError),
+])
+def test_masks_that_the_hint_replaces_are_checked(mask, error):
+    x = torch.randn(2, T, EMBED)
+    for layer in make({"batch_first": True}):
+        with pytest.raises(error):
+            layer(x, x, x, attn_mask=mask, is_causal=True, need_weights=False)
+
+
 def test_the_extra_key_stays_visible_beside_a_causal_hint():
     """torch hides it there, and shows it with the same mask and no hint."""
     _, ours = make({"add_bias_kv": True, "batch_first": True})
@@ -274,9 +288,31 @@ def test_no_stale_blocks(transposed):
                 assert same_bits(after, layer.eval()(x, x, x, need_weights=False)[0])
                 key_bias = parameter is layer.in_proj_bias  # a part of it shifts all scores of a row alike
                 assert key_bias or not same_bits(after, before)
-    layer.in_proj_weight.data[1, 1] += 1  # too small to be seen: eval() forgets
+    layer.in_proj_weight.data[1, 1] += 1  # too small to be seen in a call of few rows: eval() forgets
     after = layer.eval()(x, x, x, need_weights=False)[0]
     assert same_bits(after, copy.deepcopy(layer)(x, x, x, need_weights=False)[0])
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+def test_no_stale_numbers_in_large_calls(threads):
+    """A single number of any parameter, or two that change places, behind torch's back: with enough rows for
+    each thread all of them are looked at."""
+    size = 48
+    before = torch.get_num_threads()
+    torch.set_num_threads(threads)
+    layer = headwise.torch.MultiheadAttention(size, 4, batch_first=True).eval().requires_grad_(False)
+    linear = headwise.torch.Linear(size, 47).eval().requires_grad_(False)
+    x = torch.randn(2, 64 * threads, size)
+    for module, call in ((layer, lambda: layer(x, x, x, need_weights=False)[0]), (linear, lambda: linear(x))):
+        for parameter in module.parameters():
+            numbers = parameter.data.view(-1)
+            for place in torch.randint(numbers.numel(), (20,)).tolist():
+                call()
+                numbers[place] += 1
+                assert same_bits(call(), (module.eval(), call())[1])
+                numbers[[place, 0]] = numbers[[0, place]]
+                assert same_bits(call(), (module.eval(), call())[1])
+    torch.set_num_threads(before)
 
 
 def test_parameters_with_gaps_are_not_kept():

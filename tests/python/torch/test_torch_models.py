@@ -57,10 +57,17 @@ def test_swap_of_a_lone_layer_and_of_others_subclasses():
     class Own(nn.MultiheadAttention):
         pass
 
+    class OwnLinear(nn.Linear):
+        pass
+
     lone = nn.MultiheadAttention(8, 2)
     assert type(headwise.torch.swap(lone)) is headwise.torch.MultiheadAttention
     assert type(headwise.torch.swap_back(lone)) is nn.MultiheadAttention
-    assert type(headwise.torch.swap(Own(8, 2))) is Own
+    with pytest.warns(UserWarning, match=r"^\[swap\] subclasses are left alone: 2 Own$") as warned:
+        model = headwise.torch.swap(nn.Sequential(Own(8, 2), Own(8, 2), OwnLinear(8, 8), nn.TransformerEncoderLayer(8, 2)))
+    assert [type(module) for module in model[:3]] == [Own, Own, OwnLinear] and warned[0].filename == __file__
+    with pytest.warns(UserWarning, match="alone: 2 Own, 1 OwnLinear$"):
+        headwise.torch.swap(model, linear=True)
 
 
 def test_swap_of_no_model():

