@@ -24,7 +24,7 @@ ChosenLayer from_file(const LayerOptions& options) {
   refuse_with_weights(options.gate, "--gate");
   const LayerSource source = LayerSource::open(options.weights, options.hints());
   const FoundLayer& layer = source.choose(options.layer);
-  return {source.read(layer), title_of(layer) + " of " + options.weights, layer.notes};
+  return {source.read(layer), title_of(layer) + " of " + options.weights, notes_of(layer)};
 }
 
 AttentionConfig random_config(const LayerOptions& options, const InputFeatures& features) {

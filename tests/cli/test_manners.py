@@ -23,7 +23,9 @@ def test_help_lists_every_command_and_the_exit_codes(succeed):
     text = succeed("--help")
     for command in COMMANDS:
         assert re.search(rf"^  {command} +\S", text, re.MULTILINE), command
-    assert "Exit codes: 0 done · 1 something failed" in text
+    for section, first in (("Environment", "NO_COLOR"), ("Exit codes", "0  done")):
+        assert f"{section}:\n  {first}" in text
+    assert "Ctrl-C" in text and "headwise help COMMAND" in text
 
 
 @pytest.mark.parametrize("command", COMMANDS)
@@ -55,6 +57,18 @@ def test_version(succeed):
     numbers = re.findall(r"#define HEADWISE_VERSION_\w+ (\d+)",
                          (ROOT / "include/headwise/version.h").read_text())
     assert succeed("--version") == "headwise " + ".".join(numbers) + "\n"
+
+
+def test_a_type_may_have_a_colon(succeed):
+    assert "--rows FIRST:END " in succeed("view", "--help")
+    assert "--theme NAME " in succeed("view", "--help")  # and not its words
+
+
+def test_docs_say_what_holds_for_every_command():
+    text = (ROOT / "docs/cli.md").read_text()
+    for word in ("--version", "headwise help COMMAND", "NO_COLOR", "COLORTERM", "Ctrl-C", "pipe",
+                 '{"tokens": […]}'):
+        assert word in text, word
 
 
 def test_docs_are_what_help_says(succeed):
@@ -278,9 +292,9 @@ def test_bash_completes_commands_and_options(tool, succeed, tmp_path):
     def complete(*words: str) -> list[str]:
         line = " ".join(f"'{word}'" for word in words)
         program = (f"source {script}; COMP_WORDS=({line}); COMP_CWORD={len(words) - 1}; _headwise; "
-                   'printf "%s\\n" "${COMPREPLY[@]}"')
+                   'for reply in "${COMPREPLY[@]}"; do echo "$reply"; done')
         return subprocess.run(["bash", "-c", program], capture_output=True, text=True,
-                              check=True).stdout.split()
+                              check=True).stdout.splitlines()
 
     assert complete("headwise", "pl") == ["plan"]
     assert complete("headwise", "run", "--key-") == ["--key-dim"]
@@ -294,6 +308,13 @@ def test_bash_completes_commands_and_options(tool, succeed, tmp_path):
     assert complete("headwise", "run", "--heads", "") == []
     assert complete("headwise", "run", "--weights", str(script)[:-3]) == [str(script)]
     assert complete("headwise", "inspect", str(script)[:-3]) == [str(script)]
+    blank = tmp_path / "my model.safetensors"
+    blank.touch()
+    assert complete("headwise", "inspect", str(tmp_path / "my")) == [str(blank)]
+    assert complete("headwise", "run", "--weights", str(tmp_path / "my")) == [str(blank)]
+    # bash hands "--theme=d" over as three words.
+    assert complete("headwise", "view", "--theme", "=", "d") == ["dark"]
+    assert complete("headwise", "view", "--theme", "=") == ["light", "dark"]
 
 
 @pytest.mark.parametrize("shell", ["zsh", "fish"])
