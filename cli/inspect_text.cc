@@ -28,11 +28,12 @@ std::string count_of(std::size_t count, const std::string& what) {
          (count == 1 ? "" : "s");
 }
 
-// Three digits that count, for small numbers too.
+// Three digits that count, or two for small numbers, in few columns whatever the size.
 std::string number(double value) {
-  if (value == 0.0 || value >= 0.01) return short_number(value);
+  constexpr double kLarge = 1e6;
+  if (value == 0.0 || (value >= 0.01 && value < kLarge)) return short_number(value);
   char text[32];
-  std::snprintf(text, sizeof text, "%.1e", value);
+  std::snprintf(text, sizeof text, value < kLarge ? "%.1e" : "%.2e", value);
   return text;
 }
 

@@ -95,6 +95,7 @@ void tidy_up_when_interrupted() {
 
 int main(int count, char** arguments) {
   std::signal(SIGPIPE, SIG_IGN);  // NOLINT(cert-err33-c): writing tells it by EPIPE
+  std::signal(SIGXFSZ, SIG_IGN);  // NOLINT(cert-err33-c): and a file that is too large by EFBIG
   headwise::cli::tidy_up_when_interrupted();
   try {
     const int code = headwise::cli::run(count, arguments);

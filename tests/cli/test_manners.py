@@ -6,6 +6,7 @@ import os
 import pathlib
 import pty
 import re
+import resource
 import shutil
 import signal
 import subprocess
@@ -112,6 +113,11 @@ def test_docs_are_what_help_says(succeed):
         (["help", "plam"], "unknown command 'plam'; did you mean plan?"),
         (["xyzzy", "run"], "unknown command 'xyzzy'"),
         (["plan", "run"], "unexpected argument 'run'; see 'headwise plan --help'"),
+        (["view", "w.npy", "--output", "x.png"], "unknown option '--output'; did you mean --png or --html?"),
+        (["view", "w.npy", "--dark"], "unknown option '--dark'; did you mean --theme dark?"),
+        (["-V"], "unknown option '-V'; did you mean --version?"),
+        (["plan", "--shape", "1,4,8", "--compare", "4x2,4x2kv3"],
+         "--compare: 4x2kv3: num_kv_heads: expected a divisor of num_heads = 4, got 3"),
         (["completion", "tcsh"], "SHELL: expected bash, zsh or fish, got 'tcsh'"),
         (["completion"], "SHELL"),
     ],
@@ -190,6 +196,16 @@ def test_a_full_disk_is_an_error(tool):
                               text=True, check=False)
     assert done.returncode == 1
     assert done.stderr == "headwise: standard output: No space left on device\n"
+
+
+def test_a_file_that_is_too_large_is_an_error(fails, tmp_path):
+    def limit():
+        resource.setrlimit(resource.RLIMIT_FSIZE, (4096, 4096))
+
+    target = tmp_path / "y.npy"
+    line = fails(1, "run", "--shape", "1,64,64", "--heads", 2, "--output", target, limits=limit)
+    assert str(target) in line and "File too large" in line
+    assert not list(tmp_path.iterdir())
 
 
 def test_a_closed_pipe_is_no_error(tool):
