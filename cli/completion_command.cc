@@ -80,20 +80,24 @@ std::string bash_values(const CLI::App& app) {
                               : option.takes_file   ? "-f"
                                                     : "";
     text += "        " + option.name + ") " +
-            (reply.empty() ? "" : "COMPREPLY=($(compgen " + reply + " -- \"$word\")); ") +
-            "return ;;\n";
+            (reply.empty() ? "" : "_headwise_reply " + reply + "; ") + "return ;;\n";
   }
   return text;
 }
 
 std::string bash_script(const CLI::App& program) {
   std::string text =
+      // One reply a line: file names have blanks.
+      "_headwise_reply() { mapfile -t COMPREPLY < <(compgen \"$@\" -- \"$word\"); }\n"
       "_headwise() {\n"
       "  local word=${COMP_WORDS[COMP_CWORD]} before=${COMP_WORDS[COMP_CWORD-1]} options= words=\n"
+      // bash makes three words of --theme=dark
+      "  [[ $word == = ]] && word=\n"
+      "  [[ $before == = ]] && before=${COMP_WORDS[COMP_CWORD-2]}\n"
       "  if ((COMP_CWORD == 1)); then\n"
-      "    COMPREPLY=($(compgen -W '" +
+      "    _headwise_reply -W '" +
       command_names() +
-      " help version --help --version' -- \"$word\"))\n"
+      " help version --help --version'\n"
       "    return\n"
       "  fi\n"
       "  case ${COMP_WORDS[1]} in\n"
@@ -108,11 +112,11 @@ std::string bash_script(const CLI::App& program) {
   return text +
          "  esac\n"
          "  if [[ $word == -* ]]; then\n"
-         "    COMPREPLY=($(compgen -W \"$options\" -- \"$word\"))\n"
+         "    _headwise_reply -W \"$options\"\n"
          "  elif [[ $words ]]; then\n"
-         "    COMPREPLY=($(compgen -W \"$words\" -- \"$word\"))\n"
+         "    _headwise_reply -W \"$words\"\n"
          "  else\n"
-         "    COMPREPLY=($(compgen -f -- \"$word\"))\n"
+         "    _headwise_reply -f\n"
          "  fi\n"
          "}\n"
          "complete -o filenames -F _headwise headwise\n";

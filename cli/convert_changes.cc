@@ -1,6 +1,7 @@
 #include "convert_changes.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstddef>
 #include <map>
 #include <utility>
@@ -8,6 +9,7 @@
 #include "headwise/linear.h"
 #include "headwise/spectra.h"
 #include "random_inputs.h"
+#include "terminal/text.h"
 #include "usage_error.h"
 
 namespace headwise::cli {
@@ -56,17 +58,31 @@ std::vector<Projection> projections(const std::string& option, const std::string
   return result;
 }
 
+std::string ChangedLayer::problem() const {
+  constexpr double kMostByRounding = 1e-4;
+  if (!std::isfinite(difference.output_error) || !std::isfinite(fold_error)) {
+    return "its output is not finite, before the change or after it";
+  }
+  if (fold_error <= kMostByRounding) return "";
+  return "with the map folded in its output is off by " + terminal::significant(fold_error) +
+         " of its size";
+}
+
 ChangedLayer changed(const LayerParts& layer, const ConvertChanges& changes, bool default_scale) {
-  ChangedLayer result{layer, {}, {}};
+  ChangedLayer result{layer, {}};
   if (changes.map.size() > 0) result.parts = folded(layer, changes);
+  const RandomInputs inputs(result.parts.config);  // smaller heads take the same
+  const RandomInputs old_inputs = mapped(inputs, changes);
+  const auto difference = [&] {
+    return compare_layers(layer, old_inputs.views(), result.parts, inputs.views());
+  };
+  if (changes.map.size() > 0) result.fold_error = difference().output_error;
   if (changes.key_dim) {
     RefactoredLayer smaller = refactor_key_dim(result.parts, *changes.key_dim);
     result.parts = default_scale ? with_default_scale(smaller.layer) : std::move(smaller.layer);
     result.score_errors = std::move(smaller.errors);
   }
-  const RandomInputs inputs(result.parts.config);
-  result.difference =
-      compare_layers(layer, mapped(inputs, changes).views(), result.parts, inputs.views());
+  result.difference = difference();
   return result;
 }
 

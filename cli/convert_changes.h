@@ -25,7 +25,12 @@ std::vector<Projection> projections(const std::string& option, const std::string
 struct ChangedLayer {
   LayerParts parts;
   LayerDifference difference;             // from the old layer, on random input
+  double fold_error = 0.0;                // of the output, by the map alone
   std::vector<double> score_errors = {};  // of each head, by refactor_key_dim
+
+  // Why it must not take the old layer's place; empty: it may. A folded map changes no more than
+  // rounding does, smaller heads as much as they do, and neither may make numbers that are none.
+  [[nodiscard]] std::string problem() const;
 };
 
 // `default_scale`: the layout knows no other scale than 1/√key_dim.

@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <system_error>
 #include <utility>
@@ -14,7 +15,9 @@
 #include "convert_changes.h"
 #include "convert_report.h"
 #include "convert_target.h"
+#include "headwise/error.h"
 #include "layer_source.h"
+#include "library_words.h"
 #include "option_checks.h"
 #include "outputs.h"
 #include "terminal/progress.h"
@@ -76,11 +79,41 @@ std::vector<const FoundLayer*> chosen(const LayerSource& source, const ConvertOp
   return all;
 }
 
-// Rotary positions turn pairs of numbers of a head; a smaller head mixes those.
+// Rotary positions turn pairs of numbers of a head; a smaller head mixes those, and a norm's too.
 void check_key_dim(const FoundLayer& layer, const ConvertChanges& changes) {
-  if (changes.key_dim && layer.layout == WeightLayout::Llama) {
+  if (!changes.key_dim) return;
+  if (layer.rotary) {
     throw UsageError("--key-dim: not for " + title_of(layer) +
                      ", whose rotary positions act on the numbers that smaller heads mix");
+  }
+  if (layer.config && layer.config->qk_norm != QkNorm::None) {
+    throw UsageError("--key-dim: not for " + title_of(layer) +
+                     ", whose norms act on the numbers that smaller heads mix");
+  }
+}
+
+// A Keras model is made with outputs of one axis.
+void check_output_axes(const FoundLayer& layer, const ConvertTarget& target) {
+  if (target.layout != WeightLayout::Keras || layer.output_axes.empty()) return;
+  throw UsageError("--to keras: not for " + title_of(layer) + ", whose output_shape " +
+                   Shape(std::span(layer.output_axes)).to_string() +
+                   " has several axes and would become one");
+}
+
+// Throws FileError if the layer is not what it should be afterwards.
+ChangedLayer checked_change(const LayerSource& source, const FoundLayer& layer,
+                            const LayerParts& parts, const ConvertChanges& changes,
+                            bool default_scale) {
+  const auto fail = [&](const std::string& problem) {
+    throw FileError(source.file().path(), title_of(layer) + ": " + problem);
+  };
+  try {
+    ChangedLayer result = changed(parts, changes, default_scale);
+    if (const std::string problem = result.problem(); !problem.empty()) fail(problem);
+    return result;
+  } catch (const ArgumentError& error) {
+    if (error.argument() == "layer") fail(problem_of(error).substr(std::string("layer: ").size()));
+    throw;  // the map or the size, which options brought
   }
 }
 
@@ -97,9 +130,11 @@ void convert(const ConvertOptions& options) {
     terminal::ProgressBar progress("reading", static_cast<std::int64_t>(found.size()));
     for (const FoundLayer* layer : found) {
       check_key_dim(*layer, changes);
+      check_output_axes(*layer, target);
       LayerParts parts = source.read(*layer);
       if (changes.any()) {
-        ChangedLayer result = changed(parts, changes, target.layout != WeightLayout::Headwise);
+        ChangedLayer result =
+            checked_change(source, *layer, parts, changes, target.layout != WeightLayout::Headwise);
         parts = std::move(result.parts);
         report.add_change(layer->name, result);
       }

@@ -3,6 +3,7 @@
 #include <cstddef>
 
 #include "random_inputs.h"
+#include "terminal/printable.h"
 #include "terminal/table.h"
 #include "terminal/text.h"
 
@@ -13,17 +14,12 @@ namespace {
 using terminal::Align;
 using terminal::Table;
 
-std::string shown(const std::string& name) { return name.empty() ? "(unnamed)" : name; }
+std::string shown(const std::string& name) {
+  return name.empty() ? "(unnamed)" : terminal::printable(name);
+}
 
 std::string arrow(std::int64_t from, std::int64_t to) {
   return std::to_string(from) + " → " + std::to_string(to);
-}
-
-// "1.2e-07", "0.00345", "0"
-std::string error_text(double error) {
-  char text[32];
-  std::snprintf(text, sizeof text, "%.3g", error);
-  return text;
 }
 
 std::string layer_table(const std::vector<NamedLayer>& layers) {
@@ -48,9 +44,9 @@ std::string layer_table(const std::vector<NamedLayer>& layers) {
 std::string head_table(const ChangedLayer& changed) {
   Table table({{"head"}, {"score error"}, {"measured"}, {"largest change of a weight"}});
   for (std::size_t head = 0; head < changed.score_errors.size(); ++head) {
-    table.add({std::to_string(head), error_text(changed.score_errors[head]),
-               error_text(changed.difference.score_errors[head]),
-               error_text(changed.difference.weight_changes[head])});
+    table.add({std::to_string(head), terminal::significant(changed.score_errors[head]),
+               terminal::significant(changed.difference.score_errors[head]),
+               terminal::significant(changed.difference.weight_changes[head])});
   }
   return table.to_string();
 }
@@ -64,18 +60,22 @@ std::string input_text() {
 
 ConvertReport::ConvertReport(const LayerSource& source, const ConvertTarget& target)
     : source_(source),
-      heading_(source.file().path() + " → " + target.path + " (" +
+      heading_(terminal::printable(source.file().path()) + " → " + target.path + " (" +
                std::string(name_of(target.layout)) + ")\n"),
       target_(target) {}
 
 void ConvertReport::add_change(const std::string& layer, const ChangedLayer& changed) {
-  changes_ += "\n" + shown(layer) + ": the output changes by " +
-              error_text(changed.difference.output_error) + " of its size, " + input_text() + "\n";
-  if (!changed.score_errors.empty()) changes_ += head_table(changed);
+  const std::string error = terminal::significant(changed.difference.output_error);
+  const bool folded_only = changed.score_errors.empty();
+  changes_ += "\n" + shown(layer) + ": the output " +
+              (folded_only ? "agrees to " + error : "changes by " + error + " of its size") + ", " +
+              input_text() + "\n";
+  if (!folded_only) changes_ += head_table(changed);
 }
 
 void ConvertReport::add_source(const FoundLayer& layer) {
-  notes_.insert(layer.notes.begin(), layer.notes.end());
+  const std::vector<std::string> notes = notes_of(layer);
+  notes_.insert(notes.begin(), notes.end());
   for (const auto& [key, name] : layer.tensors) used_.insert(name);
 }
 

@@ -3,7 +3,9 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cstddef>
+#include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "commands.h"
@@ -14,10 +16,35 @@ namespace headwise::cli {
 
 namespace {
 
-constexpr const char* kExitCodes =
-    "Exit codes: 0 done · 1 something failed (a file, memory, a check) · 2 the command line does "
-    "not "
-    "fit";
+using Rows = std::vector<std::pair<std::string, std::string>>;
+
+// What holds for every command.
+struct Section {
+  const char* title;
+  const char* column;  // what its first one holds
+  Rows rows;
+};
+const std::vector<Section>& sections() {
+  static const std::vector<Section> all = {
+      {"Environment",
+       "variable",
+       {{"NO_COLOR", "set and not empty: no colours in the terminal"},
+        {"COLORTERM", "truecolor or 24bit: all colours in the terminal, else 256"},
+        {"COLUMNS, LINES", "the size of what is no terminal (80 × 24)"},
+        {"HEADWISE_TARGET", "kernels to use where --target does not say"}}},
+      {"Exit codes",
+       "code",
+       {{"0", "done, also if the reader of a pipe had enough"},
+        {"1", "something failed: a file, memory, a check"},
+        {"2", "the command line does not fit"}}},
+  };
+  return all;
+}
+
+constexpr const char* kManners =
+    "Errors are one line on standard error. A file is written whole or not at all: Ctrl-C, a kill "
+    "or a full disk leave the old one, and nothing else.";
+constexpr const char* kHelpWord = "explains a command, with examples";
 
 const Command* command_of(const CLI::App& app) {
   const auto& all = commands();
@@ -113,8 +140,7 @@ std::string wrapped(const std::string& text, std::size_t indent, std::size_t wid
   return result;
 }
 
-std::string two_columns(const std::vector<std::pair<std::string, std::string>>& rows,
-                        std::size_t width) {
+std::string two_columns(const Rows& rows, std::size_t width) {
   constexpr std::size_t kMost = 26;  // a longer name has its text on the next line
   std::size_t first = 0;
   for (const auto& row : rows) {
@@ -131,17 +157,21 @@ std::string two_columns(const std::vector<std::pair<std::string, std::string>>& 
   return text;
 }
 
-std::string option_rows(const std::vector<const CLI::Option*>& options, std::size_t width) {
-  std::vector<std::pair<std::string, std::string>> rows;
+Rows rows_of(const std::vector<const CLI::Option*>& options) {
+  Rows rows;
   rows.reserve(options.size());
   for (const CLI::Option* option : options) {
     rows.emplace_back(option_name(*option), option_text(*option));
   }
-  return two_columns(rows, width);
+  return rows;
+}
+
+std::string option_rows(const std::vector<const CLI::Option*>& options, std::size_t width) {
+  return two_columns(rows_of(options), width);
 }
 
 std::string command_list(std::size_t width) {
-  std::vector<std::pair<std::string, std::string>> rows;
+  Rows rows;
   for (const Command& command : commands()) rows.emplace_back(command.name, command.summary);
   return two_columns(rows, width);
 }
@@ -155,13 +185,26 @@ std::string in_table(std::string text) {
   return text;
 }
 
-std::string markdown_table(const std::vector<const CLI::Option*>& options) {
-  std::string text = "| option | meaning |\n|---|---|\n";
-  for (const CLI::Option* option : options) {
-    text +=
-        "| `" + in_table(option_name(*option)) + "` | " + in_table(option_text(*option)) + " |\n";
+std::string markdown_table(const char* title, const Rows& rows) {
+  std::string text = std::string("| ") + title + " | meaning |\n|---|---|\n";
+  for (const auto& [name, meaning] : rows) {
+    text += "| `" + in_table(name) + "` | " + in_table(meaning) + " |\n";
   }
   return text + "\n";
+}
+
+std::string markdown_table(const std::vector<const CLI::Option*>& options) {
+  return markdown_table("option", rows_of(options));
+}
+
+// What `headwise --help` says beside the list of commands.
+std::string program_markdown(const CLI::App& program) {
+  std::string text = std::string("`headwise help COMMAND` ") + kHelpWord + ".\n\n" +
+                     markdown_table(options_of(program, "Options"));
+  for (const auto& [title, column, rows] : sections()) {
+    text += std::string("**") + title + "**\n\n" + markdown_table(column, rows);
+  }
+  return text + kManners + "\n\n";
 }
 
 std::string command_markdown(const CLI::App& app, const Command& command) {
@@ -203,8 +246,11 @@ std::string help_text(const CLI::App& app, int width) {
     for (const char* example : command->examples) text += "  " + std::string(example) + "\n";
     return text;
   }
-  return text + wrapped("'headwise help COMMAND' explains a command, with examples.", 0, room) +
-         "\n" + wrapped(kExitCodes, 0, room) + "\n";
+  for (const auto& [title, column, rows] : sections()) {
+    text += std::string(title) + ":\n" + two_columns(rows, room) + "\n";
+  }
+  return text + wrapped(kManners, 0, room) + "\n" +
+         wrapped(std::string("'headwise help COMMAND' ") + kHelpWord + ".", 0, room) + "\n";
 }
 
 std::string reference_markdown(const CLI::App& program) {
@@ -217,7 +263,7 @@ std::string reference_markdown(const CLI::App& program) {
     text.append("| [`headwise ").append(name).append("`](#headwise-").append(name);
     text.append(") | ").append(command.summary).append(" |\n");
   }
-  text += "\n" + std::string(kExitCodes) + ". Errors are one line on standard error.\n\n";
+  text += "\n" + program_markdown(program);
   for (const Command& command : commands()) {
     text += command_markdown(*program.get_subcommand(command.name), command);
   }

@@ -65,7 +65,7 @@ void inspect_layers(const LayerSource& source, const SpectraOptions& options,
   for (InspectedLayer& layer : layers) {
     // One layer among others that cannot be read is part of the report; all of them, a failure.
     if (!layer.found.config && steps > 0) continue;
-    const std::string name = printable(layer.found.name);
+    const std::string& name = layer.found.name;
     bar.show(before, name);
     const LayerParts parts = source.read(layer.found);
     SpectraOptions with_progress = options;

@@ -36,8 +36,6 @@ std::string inspect_json(const InspectReport& report, const ReportOptions& optio
 // A PNG: the singular values of all heads, two panels for each layer.
 std::string inspect_plot(const InspectReport& report);
 
-// Names come from files: without control characters, which a terminal would obey.
-std::string printable(const std::string& name);
 // "12 heads of key_dim 64, value_dim 32; 768 → 768 features"
 std::string sizes_text(const AttentionConfig& config);
 

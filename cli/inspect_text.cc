@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "inspect_report.h"
+#include "terminal/printable.h"
 #include "terminal/table.h"
 #include "terminal/text.h"
 
@@ -14,6 +15,7 @@ namespace {
 
 using terminal::Align;
 using terminal::fixed;
+using terminal::printable;
 using terminal::short_number;
 using terminal::Table;
 
@@ -26,11 +28,12 @@ std::string count_of(std::size_t count, const std::string& what) {
          (count == 1 ? "" : "s");
 }
 
-// Three digits that count, for small numbers too.
+// Three digits that count, or two for small numbers, in few columns whatever the size.
 std::string number(double value) {
-  if (value == 0.0 || value >= 0.01) return short_number(value);
+  constexpr double kLarge = 1e6;
+  if (value == 0.0 || (value >= 0.01 && value < kLarge)) return short_number(value);
   char text[32];
-  std::snprintf(text, sizeof text, "%.1e", value);
+  std::snprintf(text, sizeof text, value < kLarge ? "%.1e" : "%.2e", value);
   return text;
 }
 
@@ -224,8 +227,7 @@ std::string summary(const InspectReport& report) {
   for (const InspectedLayer& layer : report.layers) {
     if (!layer.spectra) continue;
     const LayerSpectra& spectra = *layer.spectra;
-    std::vector<std::string> cells = {printable(layer.found.name),
-                                      std::to_string(spectra.heads.size())};
+    std::vector<std::string> cells = {layer.found.name, std::to_string(spectra.heads.size())};
     for (const auto product : {&HeadSpectra::scores, &HeadSpectra::values}) {
       cells.push_back(range(spectra, [&](const auto& h) { return (h.*product).effective_rank; }));
       for (const double share : {0.9, 0.99}) {
@@ -246,7 +248,7 @@ std::string summary(const InspectReport& report) {
 std::string tensor_table(const std::vector<TensorInfo>& tensors) {
   Table table({{"tensor", Align::Left}, {"dtype", Align::Left}, {"shape", Align::Left}});
   for (const TensorInfo& tensor : tensors) {
-    table.add({printable(tensor.name), tensor.dtype, tensor.shape.to_string()});
+    table.add({tensor.name, tensor.dtype, tensor.shape.to_string()});
   }
   return table.to_string();
 }
@@ -257,15 +259,6 @@ constexpr const char* kLegend =
     "that share of Σσ² · σ₁: the largest of them · norm: √Σσ². See docs/inspect.md.\n";
 
 }  // namespace
-
-std::string printable(const std::string& name) {
-  std::string text = name;
-  for (char& c : text) {
-    const auto byte = static_cast<unsigned char>(c);
-    if (byte < 0x20 || byte == 0x7F) c = '?';
-  }
-  return text;
-}
 
 std::string sizes_text(const AttentionConfig& config) {
   std::string text = count_of(static_cast<std::size_t>(config.num_heads), "head");

@@ -33,7 +33,7 @@ ChosenLayer from_file(const LayerOptions& options) {
   const FoundLayer& layer = source.choose(options.layer);
   const std::string title = title_of(layer) + " of ";
   return {source.read(layer), title + options.weights, title + last_part(options.weights),
-          layer.notes};
+          notes_of(layer)};
 }
 
 AttentionConfig random_config(const LayerOptions& options, const InputFeatures& features) {

@@ -7,10 +7,12 @@
 #include <fstream>
 #include <iterator>
 #include <system_error>
+#include <utility>
 
 #include "headwise/error.h"
 #include "library_words.h"
 #include "suggestion.h"
+#include "terminal/printable.h"
 #include "usage_error.h"
 
 namespace headwise::cli {
@@ -45,6 +47,7 @@ LayerHints with_sizes(LayerHints hints, const LayerHints& given) {
   hints.num_heads = given.num_heads;
   hints.num_kv_heads = given.num_kv_heads;
   hints.key_dim = given.key_dim;
+  for (TowerHints& tower : hints.towers) tower.hints = with_sizes(std::move(tower.hints), given);
   return hints;
 }
 
@@ -68,11 +71,57 @@ const FoundLayer* at_place(const std::vector<FoundLayer>& layers, const std::str
   return error == std::errc() && stop == end && place < layers.size() ? &layers[place] : nullptr;
 }
 
+bool is_digit(char c) { return c >= '0' && c <= '9'; }
+bool is_separator(char c) { return c == '.' || c == '/'; }
+
+// Whether `part` stands in `name` with an end of it, or something that `may_bound` allows, on both
+// sides.
+template <typename MayBound>
+bool holds_within(const std::string& name, const std::string& part, const MayBound& may_bound) {
+  for (std::size_t begin = name.find(part); begin != std::string::npos;
+       begin = name.find(part, begin + 1)) {
+    const std::size_t end = begin + part.size();
+    const bool before = begin == 0 || may_bound(name[begin - 1], name[begin]);
+    const bool behind = end == name.size() || may_bound(name[end], name[end - 1]);
+    if (before && behind) return true;
+  }
+  return false;
+}
+
+// "layer.1" in "encoder.layer.1.attention".
+bool holds_parts(const std::string& name, const std::string& part) {
+  return holds_within(name, part, [](char outside, char) { return is_separator(outside); });
+}
+
+// "ayer.1" there too, but not in "encoder.layer.10.attention": half a number is another one.
+bool holds_text(const std::string& name, const std::string& part) {
+  return holds_within(name, part, [](char outside, char inside) {
+    return !is_digit(outside) || !is_digit(inside);
+  });
+}
+
+std::vector<const FoundLayer*> holding(const std::vector<FoundLayer>& layers,
+                                       const std::string& part,
+                                       bool (*holds)(const std::string&, const std::string&)) {
+  std::vector<const FoundLayer*> found;
+  for (const FoundLayer& layer : layers) {
+    if (holds(layer.name, part)) found.push_back(&layer);
+  }
+  return found;
+}
+
 }  // namespace
 
 std::string title_of(const FoundLayer& layer) {
-  const std::string name = layer.name.empty() ? "the layer" : "layer '" + layer.name + "'";
+  const std::string name =
+      layer.name.empty() ? "the layer" : "layer '" + terminal::printable(layer.name) + "'";
   return name + " (" + std::string(name_of(layer.layout)) + ")";
+}
+
+std::vector<std::string> notes_of(const FoundLayer& layer) {
+  std::vector<std::string> notes;
+  for (const std::string& note : layer.notes) notes.push_back(terminal::printable(note));
+  return notes;
 }
 
 LayerSource LayerSource::open(const std::string& path, const LayerHints& hints) {
@@ -124,19 +173,20 @@ const FoundLayer& LayerSource::choose(const std::string& name) const {
     throw UsageError("--layer: " + file_.path() +
                      " has several layers, say which: " + names_of(layers_));
   }
-  std::vector<const FoundLayer*> partly;
-  std::vector<std::string> names;
   for (const FoundLayer& layer : layers_) {
     if (layer.name == name) return layer;
-    if (layer.name.find(name) != std::string::npos) partly.push_back(&layer);
-    names.push_back(layer.name);
   }
   if (const FoundLayer* layer = at_place(layers_, name)) return *layer;
-  if (partly.size() == 1) return *partly.front();
-  if (partly.size() > 1) {
-    throw UsageError("--layer: '" + name + "' is part of several names, such as '" +
-                     partly[0]->name + "' and '" + partly[1]->name + "'");
+  for (const auto& holds : {holds_parts, holds_text}) {
+    const std::vector<const FoundLayer*> found = holding(layers_, name, holds);
+    if (found.size() == 1) return *found.front();
+    if (found.size() > 1) {
+      throw UsageError("--layer: '" + name + "' is part of several names, such as '" +
+                       found[0]->name + "' and '" + found[1]->name + "'");
+    }
   }
+  std::vector<std::string> names;
+  for (const FoundLayer& layer : layers_) names.push_back(layer.name);
   const std::string near = nearest(name, names);
   throw UsageError(
       "--layer: no layer '" + name + "'" +

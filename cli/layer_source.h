@@ -38,4 +38,7 @@ class LayerSource {
 // "layer 'encoder.0' (torch)": for messages.
 std::string title_of(const FoundLayer& layer);
 
+// Its notes, which may hold its name, as a terminal may show them.
+std::vector<std::string> notes_of(const FoundLayer& layer);
+
 }  // namespace headwise::cli

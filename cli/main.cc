@@ -17,6 +17,7 @@
 #include "help.h"
 #include "library_words.h"
 #include "parse_problem.h"
+#include "terminal/printable.h"
 #include "terminal/terminal.h"
 #include "usage_error.h"
 
@@ -29,12 +30,7 @@ constexpr int kBadUse = 2;
 
 // One line, whatever the message holds: a file's bytes may have found their way into it.
 int complain(const std::string& message, int code) {
-  std::string line;
-  for (const char c : message) {
-    const auto byte = static_cast<unsigned char>(c);
-    line += byte < 0x20 || byte == 0x7F ? ' ' : c;
-  }
-  std::fprintf(stderr, "headwise: %s\n", line.c_str());
+  std::fprintf(stderr, "headwise: %s\n", terminal::printable(message).c_str());
   return code;
 }
 
@@ -99,6 +95,7 @@ void tidy_up_when_interrupted() {
 
 int main(int count, char** arguments) {
   std::signal(SIGPIPE, SIG_IGN);  // NOLINT(cert-err33-c): writing tells it by EPIPE
+  std::signal(SIGXFSZ, SIG_IGN);  // NOLINT(cert-err33-c): and a file that is too large by EFBIG
   headwise::cli::tidy_up_when_interrupted();
   try {
     const int code = headwise::cli::run(count, arguments);

@@ -43,7 +43,10 @@ std::string choice(const std::vector<std::string>& words) {
   return text;
 }
 
-constexpr char kBetweenWords = '|';
+// What one_of says of itself is "|light|dark". CLI11 puts it and a colon behind the type, which may
+// have colons of its own: "NAME:|light|dark", "FIRST:END".
+constexpr char kBeforeWord = '|';
+constexpr std::string_view kBehindType = ":|";
 
 }  // namespace
 
@@ -71,8 +74,7 @@ CLI::Validator number_within(double least, double most) {
 CLI::Validator one_of(const std::vector<std::string>& words) {
   std::string all;
   for (const std::string& word : words) {
-    if (!all.empty()) all += kBetweenWords;
-    all += word;
+    all += kBeforeWord + word;
   }
   return {[words](std::string& text) {
             const bool known = std::find(words.begin(), words.end(), text) != words.end();
@@ -90,18 +92,18 @@ void refuse_empty_values(CLI::App& command, const std::string& may_be_empty) {
   }
 }
 
-// CLI11 puts what a validator says of itself behind the type: "NAME:light|dark".
 std::string type_of(const CLI::Option& option) {
   const std::string name = option.get_type_name();
-  return name.substr(0, name.find(':'));
+  return name.substr(0, name.find(kBehindType));
 }
 
 std::vector<std::string> words_of(const CLI::Option& option) {
   const std::string name = option.get_type_name();
-  const std::size_t colon = name.find(':');
+  const std::size_t type_end = name.find(kBehindType);
   std::vector<std::string> words;
-  for (std::size_t begin = colon; begin < name.size();) {
-    const std::size_t end = std::min(name.find(kBetweenWords, begin + 1), name.size());
+  if (type_end == std::string::npos) return words;
+  for (std::size_t begin = type_end + 1; begin < name.size();) {
+    const std::size_t end = std::min(name.find(kBeforeWord, begin + 1), name.size());
     words.push_back(name.substr(begin + 1, end - begin - 1));
     begin = end;
   }

@@ -1,5 +1,6 @@
 #include "parse_problem.h"
 
+#include <string_view>
 #include <vector>
 
 #include "commands.h"
@@ -18,8 +19,25 @@ std::string hint(const CLI::App& app, const std::string& near) {
   return near.empty() ? see_help(app) : "did you mean " + near + "?";
 }
 
+// What other programs call it, or other commands of this one.
+struct Habit {
+  std::string_view command;  // "": the program itself
+  std::string_view typed;
+  std::string_view meant;
+};
+constexpr Habit kHabits[] = {{"", "-V", "--version"},
+                             {"view", "--output", "--png or --html"},
+                             {"view", "--dark", "--theme dark"},
+                             {"view", "--light", "--theme light"}};
+
 std::string unknown_option(const CLI::App& app, const std::string& typed) {
   const std::string name = typed.substr(0, typed.find('='));
+  const std::string command = app.get_parent() == nullptr ? "" : app.get_name();
+  for (const Habit& habit : kHabits) {
+    if (habit.command == command && habit.typed == name) {
+      return "unknown option '" + name + "'; " + hint(app, std::string(habit.meant));
+    }
+  }
   std::vector<std::string> candidates;
   for (const CLI::Option* option : app.get_options()) {
     for (const std::string& known : option->get_lnames()) candidates.push_back("--" + known);

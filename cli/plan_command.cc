@@ -39,8 +39,9 @@ Plan make_plan(const PlanOptions& options) {
   }
   std::vector<LayerTiming> timings;
   if (options.machine.empty()) {
-    const Context checked(request.threads, request.target);
+    // Which knows the targets that can be planned for, the context others too.
     const Yardsticks yardsticks(request.target, largest_read_bytes());
+    const Context checked(request.threads, request.target);
     plan.machine = describe_machine(request.target, {request.threads}, yardsticks);
     if (options.measure) timings = measured(request, yardsticks);
   } else {

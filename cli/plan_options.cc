@@ -5,8 +5,10 @@
 
 #include "commands.h"
 #include "headwise/context.h"
+#include "headwise/error.h"
 #include "inspect_report.h"
 #include "layer_source.h"
+#include "library_words.h"
 #include "option_checks.h"
 #include "plan.h"
 #include "usage_error.h"
@@ -144,7 +146,13 @@ std::vector<PlanLayer> compared_layers(const PlanOptions& options, const CallSiz
   for (std::size_t begin = 0; begin <= options.compare.size();) {
     const std::size_t end = std::min(options.compare.find(',', begin), options.compare.size());
     const std::string label = options.compare.substr(begin, end - begin);
-    layers.push_back({label, {compared_config(shared, label), call_of(options, sizes)}});
+    const AttentionConfig config = compared_config(shared, label);
+    try {
+      validate(config);
+    } catch (const ArgumentError& error) {
+      throw UsageError("--compare: " + label + ": " + problem_of(error));
+    }
+    layers.push_back({label, {config, call_of(options, sizes)}});
     begin = end + 1;
   }
   return layers;

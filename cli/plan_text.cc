@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "plan.h"
+#include "terminal/printable.h"
 #include "terminal/table.h"
 #include "terminal/text.h"
 
@@ -43,7 +44,7 @@ std::string call_text(const Plan& plan) {
     text += ", key " + Shape{call.batch, *call.keys, config.key_inputs()}.to_string();
   }
   return text + (call.training ? ", training" : "") + ", " + threads_text(plan.threads) + ", " +
-         plan.machine.target + "\n";
+         terminal::printable(plan.machine.target) + "\n";
 }
 
 std::string pairs_text(const LayerCost& cost) {
@@ -90,8 +91,8 @@ std::string time_text(const Plan& plan) {
   const double peak = layer.timing ? layer.timing->peak : plan.machine.at(plan.threads).peak;
   std::string text = "predicted " + duration(layer.prediction.seconds) + ": " +
                      short_number(rate / 1e9) + " GFLOP/s, " + percent(rate / peak) +
-                     " of the peak of " + short_number(peak / 1e9) + " (" + plan.machine.cpu +
-                     ")\n";
+                     " of the peak of " + short_number(peak / 1e9) + " (" +
+                     terminal::printable(plan.machine.cpu) + ")\n";
   if (!layer.timing) return text;
   const LayerTiming& timing = *layer.timing;
   text += "measured  " + duration(timing.seconds) + " (" + duration(timing.seconds_low) + " … " +

@@ -46,7 +46,9 @@ void declare_position_options(CLI::App& command, PositionOptions& options, const
   };
   constexpr std::int64_t kFarthest = std::int64_t{1} << 31U;  // of the library
   command.add_flag("--causal", options.causal, "no query sees a later key")->group(group);
-  text("--align", options.align, "WHERE", "top-left or bottom-right: where query 0 stands if T ≠ S")
+  text("--align", options.align, "WHERE",
+       "top-left or bottom-right: which corner queries and keys share if T ≠ S; bottom-right: the "
+       "last query stands at the last key, with --valid-lens at the last valid one")
       ->check(one_of({"top-left", "bottom-right"}));
   command
       .add_option("--query-offset", options.query_offset,

@@ -219,8 +219,8 @@ void declare_source(CLI::App& command, ViewOptions& options) {
   text("--show-heads", options.heads, "N,N,…", "only these heads, in this order");
   text("--rows", options.rows, "FIRST:END", "only these queries, for example 0:64");
   text("--tokens", source.tokens, "FILE",
-       "tokens of the queries: a line each, one line of words, or .json (an array of strings, or "
-       "{\"query\": […], \"key\": […]}); of the keys too if they are as many");
+       "tokens of the queries: a line each, one line of words, or .json (an array of strings, "
+       "{\"tokens\": […]} or {\"query\": […], \"key\": […]}); of the keys too if they are as many");
   text("--key-tokens", source.key_tokens, "FILE", "tokens of the keys, if they are others");
 }
 

@@ -4,6 +4,7 @@
 #include <cstdio>
 #include <utility>
 
+#include "terminal/printable.h"
 #include "terminal/terminal.h"
 #include "terminal/text.h"
 
@@ -29,7 +30,7 @@ void ProgressBar::show(std::int64_t done, const std::string& now) {
   std::string line = what_ + " [";
   for (std::int64_t i = 0; i < kCells; ++i) line += i < filled ? "█" : "·";
   line += "] " + std::to_string(done) + "/" + std::to_string(steps_);
-  if (!now.empty()) line += "  " + now;
+  if (!now.empty()) line += "  " + printable(now);
   const auto room = static_cast<std::size_t>(std::max(standard_error().width - 1, 10));
   while (columns(line) > room) {  // a longer line would wrap and stay
     while ((static_cast<unsigned char>(line.back()) & 0xC0U) == 0x80U) line.pop_back();

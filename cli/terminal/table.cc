@@ -5,6 +5,7 @@
 #include <sstream>
 #include <utility>
 
+#include "terminal/printable.h"
 #include "terminal/terminal.h"
 #include "terminal/text.h"
 
@@ -35,6 +36,7 @@ Table::Table(std::vector<Column> columns) : columns_(std::move(columns)) {}
 
 void Table::add(std::vector<std::string> cells) {
   cells.resize(columns_.size());
+  for (std::string& cell : cells) cell = printable(cell);
   rows_.push_back(std::move(cells));
 }
 

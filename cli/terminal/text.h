@@ -20,6 +20,13 @@ inline std::string short_number(double value) {
   return fixed(value, value < 9.995 ? 2 : value < 99.95 ? 1 : 0);
 }
 
+// Three digits that count of a number of any size: "1.2e-07", "0.00345", "0".
+inline std::string significant(double value) {
+  char text[32];
+  std::snprintf(text, sizeof text, "%.3g", value);
+  return text;
+}
+
 inline std::string duration(double seconds) {
   if (seconds < 1e-3) return short_number(seconds * 1e6) + " µs";
   if (seconds < 1.0) return short_number(seconds * 1e3) + " ms";

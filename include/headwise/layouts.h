@@ -45,6 +45,8 @@ struct NamedShape {
   Shape shape;
 };
 
+struct TowerHints;
+
 // What shapes do not tell: torch, d2l, BERT, Llama and GPT-2 files do not say how many heads there
 // are. One of the first three tells the other two. A layer that says more itself does not need them.
 struct LayerHints {
@@ -56,6 +58,23 @@ struct LayerHints {
   std::optional<float> qk_norm_epsilon = {};  // 1e-6
   bool norms_add_one =
       false;  // as in Gemma: queries and keys are multiplied by 1 + the norm's scale
+  bool scale_by_place =
+      false;            // as in GPT-2, if asked: the scale is divided by 1 + the layer's place
+  bool normed = false;  // queries and keys are, whether there are weights for that or not
+  bool heads_differ = false;  // num_heads is open because parts of the model have different ones
+  std::string refusal = {};   // why no layer of the model can be read; empty: nothing against it
+  // What the model does outside the weights.
+  bool rotary = false;                        // rotary positions
+  bool causal = false;                        // a causal mask in self-attention
+  std::vector<std::string> notes = {};        // of every layer
+  std::vector<std::string> place_notes = {};  // of the layer at that place; "" for none
+  // Parts of the model that have hints of their own.
+  std::vector<TowerHints> towers = {};
+};
+// A part of a model: layers with a part of their name that is, or begins with, one of `names`.
+struct TowerHints {
+  std::vector<std::string> names;  // "encoder", "vision*"
+  LayerHints hints;
 };
 // From the text of a Hugging Face config.json; nothing where it says nothing, or says two different
 // things of two parts of a model. Throws ArgumentError if it is no JSON object.
@@ -74,6 +93,8 @@ struct FoundLayer {
   // key and value side by side.
   std::map<std::string, std::string> tensors = {};
   std::vector<std::string> notes = {};  // what the layer's model does that is not in these weights
+  bool rotary = false;  // positions turn pairs of numbers of its queries and keys, or may do so
+  std::vector<std::int64_t> output_axes = {};  // of Keras's output_shape, where they are several
 };
 
 // Every attention layer, in natural order of names (layer.2 before layer.10). Tensors that belong to

@@ -277,7 +277,15 @@ void bind_hints(nb::module_& module) {
       .def_ro("scale", &LayerHints::scale)
       .def_ro("softcap", &LayerHints::softcap)
       .def_ro("qk_norm_epsilon", &LayerHints::qk_norm_epsilon)
-      .def_ro("norms_add_one", &LayerHints::norms_add_one);
+      .def_ro("norms_add_one", &LayerHints::norms_add_one)
+      .def_ro("scale_by_place", &LayerHints::scale_by_place)
+      .def_ro("normed", &LayerHints::normed)
+      .def_ro("heads_differ", &LayerHints::heads_differ)
+      .def_ro("refusal", &LayerHints::refusal)
+      .def_ro("rotary", &LayerHints::rotary)
+      .def_ro("causal", &LayerHints::causal)
+      .def_ro("notes", &LayerHints::notes)
+      .def_ro("place_notes", &LayerHints::place_notes);
   module.def("hints_from_config", &hints_from_config, arg("config_json"), kFromConfigDoc);
 }
 
@@ -289,7 +297,9 @@ void bind_found(nb::module_& module) {
       .def_ro("config", &FoundLayer::config)
       .def_ro("missing", &FoundLayer::missing)
       .def_ro("tensors", &FoundLayer::tensors)
-      .def_ro("notes", &FoundLayer::notes);
+      .def_ro("notes", &FoundLayer::notes)
+      .def_ro("rotary", &FoundLayer::rotary)
+      .def_ro("output_axes", &FoundLayer::output_axes);
   module.def(
       "find_layers",
       [](NamedShapesGiven tensors, const Texts& metadata, const LayerHints* hints) {

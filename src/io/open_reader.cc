@@ -59,8 +59,9 @@ std::unique_ptr<Reader> open_zip(const std::string& path) {
 std::string model_file(const std::string& path) {
   std::error_code error;
   if (!fs::is_directory(path, error)) return path;
-  // As Hugging Face lays out a model.
-  for (const char* name : {"model.safetensors", "model.safetensors.index.json"}) {
+  // As Hugging Face lays out a model; the last is not read, and whoever opens it says why.
+  for (const char* name :
+       {"model.safetensors", "model.safetensors.index.json", "pytorch_model.bin"}) {
     const fs::path file = fs::path(path) / name;
     if (fs::is_regular_file(file, error)) return file.string();
   }

@@ -89,6 +89,12 @@ const std::vector<Dialect>& dialects() {
   return all;
 }
 
+bool same_name(std::string_view a, std::string_view b) {
+  const auto plain = [](char c) { return c == '.' ? '/' : c; };
+  return std::equal(a.begin(), a.end(), b.begin(), b.end(),
+                    [&](char x, char y) { return plain(x) == plain(y); });
+}
+
 const Dialect& written_dialect(WeightLayout layout) {
   const auto& all = dialects();
   return *std::find_if(all.begin(), all.end(),

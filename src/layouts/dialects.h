@@ -1,6 +1,7 @@
 // The names under which libraries store a layer: one dialect for every set of names.
 #pragma once
 
+#include <string_view>
 #include <vector>
 
 #include "headwise/layouts.h"
@@ -13,6 +14,9 @@ struct Dialect {
   WeightLayout layout;
   std::vector<layer::StoredTensor> tensors;
 };
+
+// Whether two names differ in their separators at most.
+bool same_name(std::string_view a, std::string_view b);
 
 // The first dialect of a layout is the one that is written.
 const std::vector<Dialect>& dialects();

@@ -2,10 +2,13 @@
 
 #include <algorithm>
 #include <array>
+#include <optional>
 #include <string>
 #include <unordered_map>
 #include <unordered_set>
 #include <utility>
+
+#include "layouts/bystanders.h"
 
 namespace headwise::layouts {
 
@@ -21,24 +24,6 @@ std::string with_slashes(std::string_view name) {
   std::string text(name);
   std::replace(text.begin(), text.end(), '.', '/');
   return text;
-}
-
-bool rank_fits(const StoredTensor& stored, int rank) {
-  const bool kernel = stored.role.ends_with("/kernel");
-  const bool output = stored.role.starts_with("attention_output/");
-  switch (stored.axes) {
-    case Axes::Row:
-      return rank == 3;
-    case Axes::OutIn:
-      return rank == 2;
-    case Axes::Flat:
-      return rank == (kernel ? 2 : 1);
-    case Axes::ByHead:
-      break;
-  }
-  // Keras's output may have several axes.
-  if (output) return rank >= (kernel ? 3 : 1);
-  return rank == (kernel ? 3 : 2);
 }
 
 // Ends of names → what they are, in any dialect.
@@ -101,7 +86,81 @@ std::vector<Group> all_groups(std::span<const NamedShape> tensors) {
   return groups;
 }
 
+// The chosen group below whose front a tensor stands.
+class Fronts {
+ public:
+  explicit Fronts(const std::vector<Group>& groups) {
+    for (std::size_t i = 0; i < groups.size(); ++i) places_.emplace(groups[i].front, i);
+  }
+
+  [[nodiscard]] std::optional<std::size_t> above(std::string_view name) const {
+    constexpr int kDeepest = 12;  // so much deeper stands no part of a layer; bounds the work
+    for (int depth = 0; depth < kDeepest; ++depth) {
+      const std::size_t separator = name.find_last_of("./");
+      name = name.substr(0, separator == std::string_view::npos ? 0 : separator);
+      if (const auto found = places_.find(name); found != places_.end()) return found->second;
+      if (separator == std::string_view::npos) break;
+    }
+    return std::nullopt;
+  }
+
+ private:
+  std::unordered_map<std::string_view, std::size_t> places_;
+};
+
+std::string_view first_part(std::string_view name) {
+  return name.substr(0, name.find_first_of("./"));
+}
+
+// Below a layer without a name stands the whole file. What its own are then tell their names: they
+// begin as those of the dialect do, or with what they belong to, or have one part only.
+bool may_be_own(const Group& group, std::string_view rest) {
+  const std::string_view first = first_part(rest);
+  if (!group.front.empty() || first.size() == rest.size()) return true;
+  const auto& known = group.dialect->tensors;
+  if (std::any_of(known.begin(), known.end(),
+                  [&](const StoredTensor& stored) { return first_part(stored.name) == first; })) {
+    return true;
+  }
+  constexpr std::array<std::string_view, 6> kBelongTo = {"q_", "k_", "v_", "query", "key", "value"};
+  return std::any_of(kBelongTo.begin(), kBelongTo.end(),
+                     [&](std::string_view begin) { return first.starts_with(begin); });
+}
+
+void add_strays(std::span<const NamedShape> tensors,
+                const std::unordered_set<const NamedShape*>& taken, std::vector<Group>& groups) {
+  const Fronts fronts(groups);
+  for (const NamedShape& tensor : tensors) {
+    if (taken.contains(&tensor)) continue;
+    const auto place = fronts.above(tensor.name);
+    if (!place) continue;
+    Group& group = groups[*place];
+    const std::string_view rest = group.rest_of(tensor);
+    if (may_be_own(group, rest) && !is_bystander(rest, tensor.shape.rank())) {
+      group.strays.push_back(&tensor);
+    }
+  }
+}
+
 }  // namespace
+
+bool rank_fits(const StoredTensor& stored, int rank) {
+  const bool kernel = stored.role.ends_with("/kernel");
+  const bool output = stored.role.starts_with("attention_output/");
+  switch (stored.axes) {
+    case Axes::Row:
+      return rank == 3;
+    case Axes::OutIn:
+      return rank == 2;
+    case Axes::Flat:
+      return rank == (kernel ? 2 : 1);
+    case Axes::ByHead:
+      break;
+  }
+  // Keras's output may have several axes.
+  if (output) return rank >= (kernel ? 3 : 1);
+  return rank == (kernel ? 3 : 2);
+}
 
 const Member* Group::find(std::string_view role) const {
   const auto found = std::find_if(members.begin(), members.end(), [&](const Member& member) {
@@ -117,6 +176,11 @@ int Group::kernels() const {
     count += find(role) != nullptr || (packed && role != kKernels.back()) ? 1 : 0;
   }
   return count;
+}
+
+std::string_view Group::rest_of(const NamedShape& tensor) const {
+  const std::string_view name = tensor.name;
+  return front.empty() ? name : name.substr(front.size() + 1);
 }
 
 std::vector<Group> group_by_name(std::span<const NamedShape> tensors) {
@@ -141,6 +205,7 @@ std::vector<Group> group_by_name(std::span<const NamedShape> tensors) {
     for (const Member& member : group.members) taken.insert(member.tensor);
     chosen.push_back(std::move(group));
   }
+  add_strays(tensors, taken, chosen);
   return chosen;
 }
 

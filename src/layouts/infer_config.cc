@@ -5,6 +5,7 @@
 #include <string_view>
 
 #include "headwise/error.h"
+#include "layouts/own_hints.h"
 
 namespace headwise::layouts {
 
@@ -60,6 +61,20 @@ Matrices matrices_of(const Group& group) {
 
 std::string quoted(const std::string& name) { return "'" + name + "'"; }
 
+// Of a tensor below the layer's front that is none of its parts. What it does nobody can tell, and to
+// pass it over might make the layer another one.
+std::string stray(const Group& group, const NamedShape& tensor) {
+  const std::string rest(group.rest_of(tensor));
+  for (const StoredTensor& stored : group.dialect->tensors) {
+    if (!same_name(stored.name, rest)) continue;
+    int rank = 1;
+    while (!rank_fits(stored, rank)) ++rank;
+    return quoted(tensor.name) + ": expected " + std::to_string(rank) +
+           (rank == 1 ? " axis" : " axes") + ", got shape " + tensor.shape.to_string();
+  }
+  return quoted(rest) + " is not understood";
+}
+
 // Empty if nothing does. What shapes say of each other is left to checked_config.
 std::string defect(const Group& group) {
   std::set<std::string_view> roles;
@@ -85,7 +100,7 @@ std::string defect(const Group& group) {
     return quoted(packed->tensor->name) + " of shape " + packed->tensor->shape.to_string() +
            " does not hold three projections of one width";
   }
-  return "";
+  return group.strays.empty() ? "" : stray(group, *group.strays.front());
 }
 
 // ---- Heads --------------------------------------------------------------------------------------
@@ -173,7 +188,28 @@ void set_options(const Group& group, const LayerHints& hints, AttentionConfig& c
     config.qk_norm_epsilon = *hints.qk_norm_epsilon;
   }
   config.scale = hints.scale;
+  const std::size_t place = hints.scale_by_place ? place_of(group.front).value_or(0) : 0;
+  if (place > 0) config.scale = config.score_scale() / static_cast<float>(1 + place);
   config.softcap = hints.softcap;
+}
+
+// What a model does to its layers that no configuration has; empty if nothing.
+std::string refusal(const Group& group, const LayerHints& hints, const AttentionConfig& config) {
+  const WeightLayout layout = group.dialect->layout;
+  if (layout == WeightLayout::Keras) return "";
+  if (config.qk_norm != QkNorm::None && layout == WeightLayout::Headwise) {
+    return "the kind of its norms is not told: the file has lost its metadata";
+  }
+  if (config.qk_norm != QkNorm::None && hints.norms_add_one) {
+    return "its norms of queries and keys multiply by 1 + scale, which no configuration has";
+  }
+  if (config.qk_norm == QkNorm::None && hints.normed) {
+    return "its model has norms of queries and keys, but the file has no weights of them";
+  }
+  if (hints.scale_by_place && !place_of(group.front)) {
+    return "its scale depends on its place in the model, which its name does not tell";
+  }
+  return hints.refusal;
 }
 
 // Whisper's keys have no bias where its queries and values have one.
@@ -210,9 +246,11 @@ Inferred infer_config(const Group& group, const LayerHints& hints) {
   const Matrices matrices = matrices_of(group);
   const auto key_dim = told_head_size(group, matrices, hints);
   if (!key_dim && !any_size(hints)) {
+    const char* who = hints.heads_differ
+                          ? "config.json does not tell which of several is its number of heads"
+                          : "the file does not tell its number of heads";
     return {{},
-            "the file does not tell its number of heads (heads · key_dim = " +
-                std::to_string(matrices.query.out) + ")"};
+            std::string(who) + " (heads · key_dim = " + std::to_string(matrices.query.out) + ")"};
   }
   auto config = key_dim ? sizes(matrices, *key_dim) : std::nullopt;
   const bool shows_heads = matrices.query.heads.has_value();
@@ -221,12 +259,7 @@ Inferred infer_config(const Group& group, const LayerHints& hints) {
   }
   if (!config) return {{}, "its projections do not fit each other: " + widths(matrices)};
   set_options(group, hints, *config);
-  if (config->qk_norm != QkNorm::None && group.dialect->layout == WeightLayout::Headwise) {
-    return {{}, "the kind of its norms is not told: the file has lost its metadata"};
-  }
-  if (config->qk_norm != QkNorm::None && hints.norms_add_one) {
-    return {{}, "its norms of queries and keys multiply by 1 + scale, which no configuration has"};
-  }
+  if (std::string problem = refusal(group, hints, *config); !problem.empty()) return {{}, problem};
   return checked_config(group, *config);
 }
 

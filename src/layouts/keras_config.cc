@@ -1,7 +1,9 @@
 #include "layouts/keras_config.h"
 
+#include <charconv>
 #include <cstddef>
 #include <cstdint>
+#include <iterator>
 #include <map>
 #include <set>
 #include <vector>
@@ -61,11 +63,20 @@ Json tensor_of(const Input& input) {
             {"keras_history", {input.name, 0, 0}}}}};
 }
 
+// The shortest number that is this float: 0.1, not the 0.10000000149011612 that it is.
+double shortest(float value) {
+  char text[32];
+  const char* end = std::to_chars(std::begin(text), std::end(text), value).ptr;
+  double number = 0.0;
+  std::from_chars(std::begin(text), end, number);
+  return number;
+}
+
 Json multi_head_attention(const AttentionConfig& config) {
   Json output_shape = nullptr;
   if (config.outputs() != config.query_features) output_shape = config.outputs();
   return {{"num_heads", config.num_heads},    {"key_dim", config.key_dim},
-          {"value_dim", config.value_size()}, {"dropout", config.dropout},
+          {"value_dim", config.value_size()}, {"dropout", shortest(config.dropout)},
           {"use_bias", config.use_bias},      {"use_gate", config.use_gate},
           {"output_shape", output_shape}};
 }
@@ -74,7 +85,7 @@ Json group_query_attention(const AttentionConfig& config) {
   return {{"head_dim", config.key_dim},
           {"num_query_heads", config.num_heads},
           {"num_key_value_heads", config.kv_heads()},
-          {"dropout", config.dropout},
+          {"dropout", shortest(config.dropout)},
           {"use_bias", config.use_bias},
           {"use_gate", config.use_gate}};
 }

@@ -38,10 +38,12 @@ def tool() -> str:
 def run(tool):
     """run("plan", "--heads", 8, …) → Outcome. Nothing is a terminal, whatever the tests run on."""
 
-    def call(*arguments, input=None, env=None, limit_as=None, cwd=None, timeout=120) -> Outcome:
-        def limits() -> None:
+    def call(*arguments, input=None, env=None, limit_as=None, limits=None, cwd=None, timeout=120) -> Outcome:
+        def before() -> None:
             if limit_as is not None:
                 resource.setrlimit(resource.RLIMIT_AS, (limit_as, limit_as))
+            if limits is not None:
+                limits()
 
         environment = {k: v for k, v in os.environ.items() if k not in ("COLUMNS", "HEADWISE_TARGET")}
         done = subprocess.run(
@@ -50,7 +52,7 @@ def run(tool):
             stdin=subprocess.DEVNULL if input is None else None,
             capture_output=True,
             env={**environment, **(env or {})},
-            preexec_fn=limits,
+            preexec_fn=before,
             cwd=cwd,
             timeout=timeout,
             check=False,

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import pathlib
+import re
 import subprocess
 
 import framework_layers as fw
@@ -329,7 +330,8 @@ def test_fold(succeed, headwise_output, tmp_path):
 
     out = tmp_path / "all.safetensors"
     text = succeed("convert", path, out, "--to", "headwise", *fold)
-    assert "the output changes by" in text
+    error = float(re.search(r"the output agrees to (\S+), on random input", text)[1])
+    assert 0.0 < error < 1e-5
     assert_same(headwise_output(out, (x, x, x)), function(inside, inside, inside))
 
     out = tmp_path / "some.safetensors"
@@ -440,6 +442,49 @@ def test_maps_that_do_not_fit(torch_file, fails, tmp_path):
     for text in ("query,query", "output", "query,", "query key"):
         message = fails(2, *arguments, "--fold", tmp_path / "map.npy", f"--fold-into={text}")
         assert "--fold-into: expected some of query,key,value" in message
+
+
+@pytest.mark.parametrize(
+    ("value", "says"),
+    [(np.nan, "not finite"), (3e38, "not finite"), (1e6, "off by")],
+)
+def test_a_fold_that_changes_the_layer_writes_nothing(value, says, torch_file, fails, tmp_path):
+    """NaN, an overflow, and sums of which nothing but their rounding errors is left."""
+    matrix = np.random.default_rng(1).standard_normal((24, 24)).astype("f4")
+    matrix[:, 0] = value
+    arrays = fw.read_arrays(torch_file)
+    if says == "off by":  # 1e6·x − 1e6·x
+        matrix[:, 1] = value
+        kernel = arrays["blocks.0.attention.in_proj_weight"]
+        kernel[:, 1] = -kernel[:, 0]
+    path, out = tmp_path / "layer.safetensors", tmp_path / "out.safetensors"
+    safetensors.numpy.save_file(arrays, path)
+    np.save(tmp_path / "map.npy", matrix)
+    out.write_bytes(b"precious")
+    message = fails(1, "convert", path, out, "--to", "headwise", "--heads", 4, "--force",
+                    "--fold", tmp_path / "map.npy")
+    assert f"{path}: layer 'blocks.0.attention' (torch): " in message and says in message
+    assert out.read_bytes() == b"precious"
+
+
+def test_smaller_heads_of_weights_that_are_not_finite(torch_file, fails, tmp_path):
+    arrays = fw.read_arrays(torch_file)
+    for name, says in (("in_proj_weight", "expected finite weights, got NaN"),
+                       ("out_proj.weight", "its output is not finite")):
+        broken = {key: array.copy() for key, array in arrays.items()}
+        broken[f"blocks.0.attention.{name}"][5, 5] = np.nan
+        path, out = tmp_path / "nan.safetensors", tmp_path / "out.safetensors"
+        safetensors.numpy.save_file(broken, path)
+        message = fails(1, "convert", path, out, "--to", "headwise", "--heads", 4, "--key-dim", 3)
+        assert f"{path}: layer 'blocks.0.attention' (torch): " in message and says in message
+        assert not out.exists()
+
+
+def test_smaller_heads_are_not_for_norms(fails, tmp_path):
+    path = tmp_path / "in.safetensors"
+    saved("linen", Sizes(norm=True), path)
+    message = fails(2, "convert", path, tmp_path / "out.safetensors", "--to", "headwise", "--key-dim", 2)
+    assert "--key-dim: not for layer" in message and "norms" in message
 
 
 def test_unreadable_files(fails, tmp_path):

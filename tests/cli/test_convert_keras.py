@@ -132,6 +132,29 @@ def test_a_window_is_said(succeed, tmp_path):
     assert "note: layer 'near' has sliding_window 3" in text
 
 
+def test_what_a_layer_was_told_beside_its_sizes_is_kept_or_said(succeed, fails, tmp_path):
+    import zipfile
+
+    import keras
+
+    x = keras.Input((3, 4, 24))
+    layer = keras.layers.MultiHeadAttention(4, 6, attention_axes=(2,), dropout=0.1, name="inner")
+    path, out = tmp_path / "in.keras", tmp_path / "out.keras"
+    keras.Model(x, layer(x, x)).save(path)
+    assert "'inner' has attention_axes [2]" in succeed("convert", path, out, "--to", "keras")
+    assert "'inner' has attention_axes [2]" in succeed("run", "--weights", path, "--shape", "1,3")
+    layers = json.loads(zipfile.ZipFile(out).read("config.json"))["config"]["layers"]
+    assert [one["config"].get("dropout") for one in layers] == [None, None, None, 0.1]
+
+    x = keras.Input((3, 24))
+    layer = keras.layers.MultiHeadAttention(4, 6, output_shape=(3, 5), name="wide")
+    keras.Model(x, layer(x, x)).save(path)
+    message = fails(2, "convert", path, out, "--to", "keras", "--force")
+    assert "layer 'wide' (keras), whose output_shape (3, 5) has several axes" in message
+    text = succeed("convert", path, tmp_path / "out.safetensors", "--to", "flax")
+    assert "note: its output has axes (3, 5), which are one axis here" in text
+
+
 # ---- Files that Keras loads -----------------------------------------------------------------------
 
 

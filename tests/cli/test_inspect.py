@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import pathlib
+import re
 import struct
 
 # Before numpy is there: its threads wait for each other by spinning, which takes minutes instead of
@@ -285,6 +286,14 @@ def test_weights_that_are_not_finite_are_noted(inspect, succeed, tmp_path):
     heads = inspect(path, "--heads", HEADS)["layers"][0]["heads"]
     assert [head["finite"] for head in heads] == [True, True, False, True]
     assert "scores" not in heads[2]
+
+
+def test_huge_numbers_take_few_columns(succeed, tmp_path):
+    path = tmp_path / "model.safetensors"
+    safetensors.numpy.save_file({name: array * 1e15 for name, array in bert_layer(6).items()}, path)
+    text = succeed("inspect", path, "--heads", HEADS, "--values")
+    assert re.search(r" \d\.\d\de\+3\d ", text)
+    assert not re.search(r"\d{8}", text)
 
 
 def test_values_are_printed_on_request(succeed, tmp_path):

@@ -6,6 +6,7 @@ import os
 import pathlib
 import pty
 import re
+import resource
 import shutil
 import signal
 import subprocess
@@ -23,7 +24,9 @@ def test_help_lists_every_command_and_the_exit_codes(succeed):
     text = succeed("--help")
     for command in COMMANDS:
         assert re.search(rf"^  {command} +\S", text, re.MULTILINE), command
-    assert "Exit codes: 0 done · 1 something failed" in text
+    for section, first in (("Environment", "NO_COLOR"), ("Exit codes", "0  done")):
+        assert f"{section}:\n  {first}" in text
+    assert "Ctrl-C" in text and "headwise help COMMAND" in text
 
 
 @pytest.mark.parametrize("command", COMMANDS)
@@ -55,6 +58,18 @@ def test_version(succeed):
     numbers = re.findall(r"#define HEADWISE_VERSION_\w+ (\d+)",
                          (ROOT / "include/headwise/version.h").read_text())
     assert succeed("--version") == "headwise " + ".".join(numbers) + "\n"
+
+
+def test_a_type_may_have_a_colon(succeed):
+    assert "--rows FIRST:END " in succeed("view", "--help")
+    assert "--theme NAME " in succeed("view", "--help")  # and not its words
+
+
+def test_docs_say_what_holds_for_every_command():
+    text = (ROOT / "docs/cli.md").read_text()
+    for word in ("--version", "headwise help COMMAND", "NO_COLOR", "COLORTERM", "Ctrl-C", "pipe",
+                 '{"tokens": […]}'):
+        assert word in text, word
 
 
 def test_docs_are_what_help_says(succeed):
@@ -98,6 +113,11 @@ def test_docs_are_what_help_says(succeed):
         (["help", "plam"], "unknown command 'plam'; did you mean plan?"),
         (["xyzzy", "run"], "unknown command 'xyzzy'"),
         (["plan", "run"], "unexpected argument 'run'; see 'headwise plan --help'"),
+        (["view", "w.npy", "--output", "x.png"], "unknown option '--output'; did you mean --png or --html?"),
+        (["view", "w.npy", "--dark"], "unknown option '--dark'; did you mean --theme dark?"),
+        (["-V"], "unknown option '-V'; did you mean --version?"),
+        (["plan", "--shape", "1,4,8", "--compare", "4x2,4x2kv3"],
+         "--compare: 4x2kv3: num_kv_heads: expected a divisor of num_heads = 4, got 3"),
         (["completion", "tcsh"], "SHELL: expected bash, zsh or fish, got 'tcsh'"),
         (["completion"], "SHELL"),
     ],
@@ -176,6 +196,16 @@ def test_a_full_disk_is_an_error(tool):
                               text=True, check=False)
     assert done.returncode == 1
     assert done.stderr == "headwise: standard output: No space left on device\n"
+
+
+def test_a_file_that_is_too_large_is_an_error(fails, tmp_path):
+    def limit():
+        resource.setrlimit(resource.RLIMIT_FSIZE, (4096, 4096))
+
+    target = tmp_path / "y.npy"
+    line = fails(1, "run", "--shape", "1,64,64", "--heads", 2, "--output", target, limits=limit)
+    assert str(target) in line and "File too large" in line
+    assert not list(tmp_path.iterdir())
 
 
 def test_a_closed_pipe_is_no_error(tool):
@@ -278,9 +308,9 @@ def test_bash_completes_commands_and_options(tool, succeed, tmp_path):
     def complete(*words: str) -> list[str]:
         line = " ".join(f"'{word}'" for word in words)
         program = (f"source {script}; COMP_WORDS=({line}); COMP_CWORD={len(words) - 1}; _headwise; "
-                   'printf "%s\\n" "${COMPREPLY[@]}"')
+                   'for reply in "${COMPREPLY[@]}"; do echo "$reply"; done')
         return subprocess.run(["bash", "-c", program], capture_output=True, text=True,
-                              check=True).stdout.split()
+                              check=True).stdout.splitlines()
 
     assert complete("headwise", "pl") == ["plan"]
     assert complete("headwise", "run", "--key-") == ["--key-dim"]
@@ -294,6 +324,13 @@ def test_bash_completes_commands_and_options(tool, succeed, tmp_path):
     assert complete("headwise", "run", "--heads", "") == []
     assert complete("headwise", "run", "--weights", str(script)[:-3]) == [str(script)]
     assert complete("headwise", "inspect", str(script)[:-3]) == [str(script)]
+    blank = tmp_path / "my model.safetensors"
+    blank.touch()
+    assert complete("headwise", "inspect", str(tmp_path / "my")) == [str(blank)]
+    assert complete("headwise", "run", "--weights", str(tmp_path / "my")) == [str(blank)]
+    # bash hands "--theme=d" over as three words.
+    assert complete("headwise", "view", "--theme", "=", "d") == ["dark"]
+    assert complete("headwise", "view", "--theme", "=") == ["light", "dark"]
 
 
 @pytest.mark.parametrize("shell", ["zsh", "fish"])

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import pathlib
+import re
+import shlex
 
 import numpy
 import pytest
@@ -88,3 +90,34 @@ def test_view_of_a_real_sentence(succeed, minilm, real, tmp_path):
     wanted = 100 * real.attentions[3][0, 1, real.tokens.index("it")]
     assert numpy.argmax(percents) == real.tokens.index("animal")
     assert numpy.abs(numpy.array(percents) - wanted).max() <= 0.51
+
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
+
+
+def test_the_recipe_for_a_sentence(succeed, minilm, real, tmp_path, monkeypatch):
+    """docs/sentence.md as it stands, block by block."""
+    (tmp_path / "model").symlink_to(minilm)
+    monkeypatch.chdir(tmp_path)
+    names: dict = {}
+    text = (ROOT / "docs/sentence.md").read_text(encoding="utf-8")
+    for language, block in re.findall(r"^```(\w*)\n(.*?)^```$", text, re.MULTILINE | re.DOTALL):
+        if language == "python":
+            exec(block, names)
+            continue
+        for command in block.splitlines():
+            succeed(*shlex.split(command)[1:], cwd=tmp_path)
+    assert json.loads((tmp_path / "tokens.json").read_text()) == real.tokens
+    assert numpy.abs(numpy.load("x.npy") - real.inputs[3]).max() <= 5e-6
+    wanted = real.attend(3, real.inputs[3])
+    assert numpy.abs(numpy.load("y.npy") - wanted).max() <= 1e-5 * numpy.abs(wanted).max()
+    assert numpy.abs(numpy.load("w.npy") - real.attentions[3]).max() <= 5e-6
+    assert (tmp_path / "heads.html").exists() and (tmp_path / "heads.png").exists()
+
+
+def test_the_command_of_the_readmes_pictures(succeed, tmp_path):
+    command, = (line for line in (ROOT / "README.md").read_text(encoding="utf-8").splitlines()
+                if line.startswith("headwise view examples/"))
+    (tmp_path / "examples").symlink_to(ROOT / "examples")
+    succeed(*shlex.split(command)[1:], cwd=tmp_path)
+    assert (tmp_path / "page.html").exists() and (tmp_path / "heads.png").exists()

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import itertools
 import json
-import re
 import os
+import platform
+import re
 
 import pytest
 import torch
@@ -361,6 +362,9 @@ def test_bad_targets_and_threads(fails):
     layer = ("plan", "--shape", "1,1,16", "--heads", 1)
     assert "--target: expected avx512, avx2" in fails(2, *layer, "--target", "abacus")
     assert "1 … 1024" in fails(2, *layer, "--threads", 0)
+    foreign = "avx2" if platform.machine() == "aarch64" else "neon"
+    line = fails(2, *layer, "--target", foreign)  # offers what --target takes, and no more
+    assert line.startswith("headwise: --target: expected one of") and "reference" not in line
 
 
 @pytest.mark.parametrize(

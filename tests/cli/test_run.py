@@ -258,6 +258,39 @@ def test_gpt2_says_that_it_is_causal(succeed, tmp_path):
     assert "note     a causal mask" in text
 
 
+@pytest.fixture
+def deep_model(tmp_path):
+    """save(layers) → a BERT with layers of these numbers."""
+    from safetensors.numpy import save_file
+
+    def save_layers(numbers):
+        arrays = {}
+        for number in numbers:
+            for part in ("self.query", "self.key", "self.value", "output.dense"):
+                name = f"bert.encoder.layer.{number}.attention.{part}"
+                arrays[f"{name}.weight"] = numpy.eye(4, dtype="f4")
+                arrays[f"{name}.bias"] = numpy.zeros(4, "f4")
+        save_file(arrays, tmp_path / "bert.safetensors")
+        return ("run", "--weights", tmp_path / "bert.safetensors", "--heads", 2, "--shape", "1,3")
+
+    return save_layers
+
+
+def test_part_of_a_name_is_whole_parts_first(succeed, fails, deep_model):
+    arguments = deep_model(range(12))
+    for part in ("encoder.layer.1", "layer.1", "layer.1.attention", "ayer.1"):
+        assert "layer 'bert.encoder.layer.1.attention'" in succeed(*arguments, "--layer", part)
+    message = fails(2, *arguments, "--layer", "bert.encoder")
+    assert "part of several names, such as 'bert.encoder.layer.0.attention'" in message
+
+
+def test_half_a_number_is_no_part_of_a_name(succeed, fails, deep_model):
+    arguments = deep_model([0, 2, 10])
+    assert "no layer 'encoder.layer.1'" in fails(2, *arguments, "--layer", "encoder.layer.1")
+    assert "no layer '0.attention'" not in succeed(*arguments, "--layer", "0.attention")
+    assert "layer.10." in succeed(*arguments, "--layer", "layer.10")
+
+
 def test_heads_that_contradict_the_file(succeed, fails, torch_layer, minilm, tmp_path):
     path, _ = torch_layer
     own = tmp_path / "own.safetensors"

@@ -4,6 +4,7 @@
 #include <sys/stat.h>
 
 #include <filesystem>
+#include <fstream>
 #include <string>
 #include <utility>
 #include <vector>
@@ -69,6 +70,13 @@ TEST_F(AnyFile, WhatCannotBeOpened) {
   EXPECT_TRUE(refused(folder_.path("pipe"), "not a regular file")) << "and does not wait";
   std::filesystem::create_symlink("loop", folder_.path("loop"));
   EXPECT_TRUE(refused(folder_.path("loop"), "symbolic links"));
+}
+
+TEST_F(AnyFile, AFolderWithAPickleAlone) {
+  const std::string pickle = folder_.path("pytorch_model.bin");
+  std::ofstream(pickle, std::ios::binary) << "\x80\x02}q.";
+  EXPECT_TRUE(test_support::file_error([&] { TensorFile::open(folder_.path()); }, pickle,
+                                       "is a pickle, which may run any program"));
 }
 
 TEST_F(AnyFile, TheModelOfAFolder) {

@@ -1,4 +1,4 @@
-// Layers beside each other, scales folded into queries, windows in a Keras model's description.
+// Layers beside each other, scales folded into queries.
 #include <gtest/gtest.h>
 #include <rapidcheck/gtest.h>
 
@@ -7,7 +7,6 @@
 
 #include "headwise/error.h"
 #include "headwise/spectra.h"
-#include "layouts/keras_windows.h"
 #include "stored.h"
 #include "support/expect_bits.h"
 
@@ -105,24 +104,6 @@ TEST(DefaultScale, PowersOfTwoKeepTheBits) {
 TEST(DefaultScale, ALayerWithoutOneIsLeftAlone) {
   const LayerParts layer = random_layer({.num_heads = 2, .key_dim = 3, .query_features = 8}, 1);
   EXPECT_TRUE(test_support::same_bits(layer.weights, with_default_scale(layer).weights));
-}
-
-TEST(SlidingWindows, OfModelsInModels) {
-  const auto windows = layouts::sliding_windows(
-      R"({"config": {"layers": [{"class_name": "X", "config": {"name": "a", "sliding_window": 4}},
-          {"config": {"layers": [{"config": {"name": "b", "sliding_window": 7}}]}},
-          {"config": {"name": "c", "sliding_window": null}}, {"config": {"name": 3, "sliding_window": 4}}]}})");
-  EXPECT_EQ(windows, (std::map<std::string, std::int64_t>{{"a", 4}, {"b", 7}}));
-}
-
-TEST(SlidingWindows, OfTextsThatAreNoModels) {
-  std::string deep;
-  for (int i = 0; i < 100'000; ++i) deep += R"({"config":)";
-  deep += "1" + std::string(100'000, '}');
-  for (const std::string& text :
-       {std::string(), std::string("{"), std::string("[1, \"name\"]"), std::string("\xFF"), deep}) {
-    EXPECT_TRUE(layouts::sliding_windows(text).empty());
-  }
 }
 
 }  // namespace
