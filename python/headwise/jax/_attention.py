@@ -12,7 +12,7 @@ import jax
 import jax.numpy as jnp
 import numpy
 
-from headwise.jax._ffi import foreign_call
+from headwise.jax._ffi import foreign_call, of_each_shard
 
 SymbolicZero = jax.custom_derivatives.SymbolicZero
 
@@ -128,7 +128,8 @@ def _gradients_of_weights(options: Options, operands: Operands, weights: Any, ro
                           gradient: Any, bias_gradient: Any) -> Operands:
     """The weights, before dropout, are the output for values that are the identity matrix."""
     batch, keys, heads, _ = operands.key.shape
-    identity = jnp.broadcast_to(jnp.eye(keys)[None, :, None, :], (batch, keys, heads, keys))
+    eye = jnp.eye(keys, dtype=jnp.float32)
+    identity = jnp.broadcast_to(eye[None, :, None, :], (batch, keys, heads, keys))
     made = _gradients(
         options, operands._replace(value=identity, dropout_seed=None), jnp.swapaxes(weights, 1, 2), rows,
         jnp.swapaxes(gradient, 1, 2), bias_gradient,
@@ -156,8 +157,9 @@ def _folded(array: Any, batch: tuple[int, ...], size: int) -> Any:
 
 # Compiled by itself, so that a call outside of jit is one dispatch.
 @functools.partial(jax.jit, static_argnums=0)
-def run(options: Options, operands: Operands) -> Results:
-    """Of arrays with any batch axes, float32 or shorter; bias and mask broadcast against the scores."""
+def run(options: Options, operands: Operands, scale: Any = None) -> Results:
+    """Of arrays with any batch axes, float32 or shorter; bias and mask broadcast against the scores.
+    scale: instead of that of the options, a number that is known only when the call runs."""
     *batch, queries, heads, _ = operands.query.shape
     size = math.prod(batch)
 
@@ -167,14 +169,18 @@ def run(options: Options, operands: Operands) -> Results:
     query, key, value = (
         _float32(array).reshape(size, *array.shape[-3:]) for array in operands[:3]
     )
-    made = _attention(options, Operands(
+    if scale is not None:
+        # Into the query, where it is differentiated as well. Its bits are others than those of an option, which
+        # multiplies what comes out of the product.
+        query, options = query * _float32(scale), dataclasses.replace(options, scale=1.0)
+    made = _attention(options, Operands(*of_each_shard((
         query, key, value,
         _folded(_float32(operands.bias), tuple(batch), size),
         _folded(operands.mask, tuple(batch), size),
         lengths(operands.query_lengths),
         lengths(operands.key_lengths),
         operands.dropout_seed,
-    ))
+    ))))
     dtype = operands.query.dtype
     shape = (*batch, queries, heads, operands.value.shape[-1])
     rows = (*batch, heads, queries)

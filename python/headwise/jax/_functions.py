@@ -16,9 +16,21 @@ from headwise.jax._ffi import check_dtype
 
 Window = int | tuple[int, int] | None
 
+_MOST_KEYS = 2**62  # of a window: the library adds positions in 64 bits
+
 
 def _fail(function: str, argument: str, expected: str, got: object) -> NoReturn:
     raise ValueError(f"[{function}] {argument}: expected {expected}, got {got}")
+
+
+def _arrays(function: str, **given: Any) -> list[jax.Array]:
+    arrays = []
+    for name, array in given.items():
+        try:
+            arrays.append(jnp.asarray(array))
+        except (TypeError, ValueError):
+            raise TypeError(f"[{function}] {name}: expected an array, got {array!r}") from None
+    return arrays
 
 
 def _check_inputs(function: str, query: jax.Array, key: jax.Array, value: jax.Array) -> None:
@@ -59,13 +71,16 @@ def _as_many_axes(scores: ArrayLike | None, query: ArrayLike) -> Any:
 def _lengths(function: str, name: str, lengths: ArrayLike | None, key: ArrayLike) -> Any:
     if lengths is None:
         return None
-    lengths = jnp.asarray(lengths)
+    # Not by JAX if it need not be: without its x64 mode 64 bits would lose their upper half.
+    known = not any(isinstance(part, jax.Array) for part in jax.tree.leaves(lengths))
+    lengths = numpy.asarray(lengths) if known else jnp.asarray(lengths)
     if not jnp.issubdtype(lengths.dtype, jnp.integer):
         _fail(function, name, "integers", lengths.dtype)
     batch = jnp.shape(key)[:-3] or (1,)
     if lengths.shape != batch:
         _fail(function, name, f"shape {batch}", lengths.shape)
-    return lengths.astype(jnp.int32)
+    most = min(jnp.iinfo(lengths.dtype).max, jnp.iinfo(jnp.int32).max)  # more than there can be: all
+    return lengths.clip(0, most).astype(jnp.int32)
 
 
 def _window(function: str, name: str, size: Window, is_causal: bool) -> tuple[Any, Any]:
@@ -77,28 +92,32 @@ def _window(function: str, name: str, size: Window, is_causal: bool) -> tuple[An
         _fail(function, name, "counts ≥ 0: a whole number, two of them, or None", repr(size))
     if min(left or 0, right or 0) < 0:
         _fail(function, name, "counts ≥ 0", size)
+    left, right = (None if count is None or count > _MOST_KEYS else count for count in (left, right))
     return left, 0 if is_causal else right
 
 
 def _number(function: str, name: str, given: Any, least: float = -math.inf) -> float | None:
-    """A finite number that is known while tracing, and larger than `least`."""
+    """A finite number that is known while tracing, and larger than `least`, as float32 has it."""
     if given is None:
         return None
     wanted = "a finite number" if least == -math.inf else f"a finite number > {least:g}"
     try:
-        number = float(given)
-    except (TypeError, ValueError):
+        with numpy.errstate(over="ignore"):
+            number = float(numpy.float32(float(given)))
+    except (TypeError, ValueError, OverflowError):
         _fail(function, name, wanted, repr(given))
     if not (math.isfinite(number) and number > least):
-        _fail(function, name, wanted, given)
+        _fail(function, name, wanted, given if float(given) == number else f"{given}, in float32 {number}")
     return number
 
 
-def _scaled(function: str, query: jax.Array, scale: Any) -> tuple[jax.Array, float | None]:
-    """A scale that is not known yet goes into the query, where it can be differentiated as well."""
-    if isinstance(scale, jax.core.Tracer):
-        return (query * scale).astype(query.dtype), 1.0
-    return query, _number(function, "scale", scale)
+def _scale(function: str, scale: Any) -> tuple[float | None, Any]:
+    """What is known while tracing, and what is not."""
+    if not isinstance(scale, jax.core.Tracer):
+        return _number(function, "scale", scale), None
+    if scale.ndim != 0 or jnp.issubdtype(scale.dtype, jnp.complexfloating):
+        _fail(function, "scale", "one real number", f"{scale.dtype} of shape {scale.shape}")
+    return None, scale
 
 
 def _seed(function: str, seed: Any) -> jax.Array:
@@ -114,10 +133,9 @@ def _seed(function: str, seed: Any) -> jax.Array:
     return seed
 
 
-def _attend(function: str, query: ArrayLike, key: ArrayLike, value: ArrayLike, *,
+def _attend(function: str, query: jax.Array, key: jax.Array, value: jax.Array, *,
             bias: ArrayLike | None, mask: ArrayLike | None, scale: Any, lengths: tuple[Any, Any],
             dropout_seed: Any = None, **options: Any) -> Results:
-    query, key, value = jnp.asarray(query), jnp.asarray(key), jnp.asarray(value)
     _check_inputs(function, query, key, value)
     if bias is not None:
         bias = jnp.asarray(bias)
@@ -128,9 +146,9 @@ def _attend(function: str, query: ArrayLike, key: ArrayLike, value: ArrayLike, *
         if mask.dtype != jnp.bool_:
             _fail(function, "mask", "bool, true to attend (numbers to add are a bias)", mask.dtype)
         _check_scores(function, "mask", mask, query, key)
-    query, scale = _scaled(function, query, scale)
-    return run(Options(scale=scale, **options),
-               Operands(query, key, value, bias, mask, *lengths, dropout_seed))
+    known_scale, traced_scale = _scale(function, scale)
+    return run(Options(scale=known_scale, **options),
+               Operands(query, key, value, bias, mask, *lengths, dropout_seed), traced_scale)
 
 
 def attention(
@@ -171,9 +189,11 @@ def attention(
     (2, 3, 8, 64)
     """
     function = "attention"
-    if not 0.0 <= dropout_rate < 1.0:
+    query, key, value = _arrays(function, query=query, key=key, value=value)
+    rate = _number(function, "dropout_rate", dropout_rate) or 0.0
+    if not 0.0 <= rate < 1.0:
         _fail(function, "dropout_rate", "at least 0 and less than 1", dropout_rate)
-    if dropout_rate == 0.0:
+    if rate == 0.0:
         dropout_seed = None
     elif dropout_seed is None:
         _fail(function, "dropout_seed", f"a seed, since dropout_rate is {dropout_rate}", None)
@@ -183,7 +203,7 @@ def attention(
         lengths=(_lengths(function, "query_lengths", query_lengths, key),
                  _lengths(function, "key_lengths", key_lengths, key)),
         dropout_seed=None if dropout_seed is None else _seed(function, dropout_seed),
-        dropout=0.0 if dropout_seed is None else float(dropout_rate),
+        dropout=rate if dropout_seed is not None else 0.0,
         same_dropout_in_batch=same_dropout_in_batch,
         softcap=_number(function, "softcap", softcap, 0.0), left=left, right=right, weights=return_weights,
     )
@@ -228,10 +248,10 @@ def dot_product_attention(
             local_window_size=local_window_size, implementation=implementation,
             return_residual=return_residual,
         )
+    query, key, value = _arrays(function, query=query, key=key, value=value)
     for name, array in (("query", query), ("key", key), ("value", value)):
-        if jnp.ndim(array) not in (3, 4):
-            _fail(function, name, "shape (batch, length, heads, size) or (length, heads, size)",
-                  jnp.shape(array))
+        if array.ndim not in (3, 4):
+            _fail(function, name, "shape (batch, length, heads, size) or (length, heads, size)", array.shape)
     left, right = _window(function, "local_window_size", local_window_size, is_causal)
     made = _attend(
         function, query, key, value, bias=_as_many_axes(bias, query), mask=_as_many_axes(mask, query),

@@ -9,7 +9,7 @@ import jax
 import jax.numpy as jnp
 from jax.typing import ArrayLike
 
-from headwise.jax._ffi import check_dtype, foreign_call
+from headwise.jax._ffi import check_dtype, foreign_call, of_each_shard
 
 
 def _call(rows: Any, kernel: Any, bias: Any) -> Any:
@@ -42,9 +42,9 @@ _linear.defvjp(_forward, _backward)
 def _run(x: Any, kernel: Any, bias: Any) -> Any:
     given = [x, kernel] if bias is None else [x, kernel, bias]
     rows = x.reshape(math.prod(x.shape[:-1]), x.shape[-1]).astype(jnp.float32)
-    made = _linear(
-        rows, kernel.astype(jnp.float32), None if bias is None else bias.astype(jnp.float32)
-    )
+    made = _linear(*of_each_shard(
+        (rows, kernel.astype(jnp.float32), None if bias is None else bias.astype(jnp.float32))
+    ))
     return made.reshape(*x.shape[:-1], kernel.shape[1]).astype(jnp.result_type(*given))
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from typing import Any
 
 import jax
@@ -12,6 +13,12 @@ from headwise.jax import linear as linear
 from headwise.jax._ffi import foreign_call
 
 SUPPORTS_JIT = True
+
+
+def in_export() -> bool:
+    """Keras exports JAX's functions as TensorFlow's, by jax2tf: while a graph is made."""
+    tensorflow = sys.modules.get("tensorflow")
+    return tensorflow is not None and tensorflow.inside_function()
 
 
 @jax.custom_vjp

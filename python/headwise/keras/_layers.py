@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NoReturn
 
 import keras
 from keras import ops
@@ -49,6 +49,8 @@ class _Attention:
         masks = query_mask, value_mask, key_mask, attention_mask
         if self._left_to_keras(return_attention_scores):
             return super().call(query, value, key, *masks, return_attention_scores, training, use_causal_mask)
+        if _ops.in_export():
+            self._refuse_export()
         key = value if key is None else key
         self._check_shapes(query, value, key)
         mask = _masks.join(self._take_query_mask(query_mask, (query, value, key)), *masks[1:])
@@ -62,11 +64,14 @@ class _Attention:
     def _trackable_children(self, save_type: str = "checkpoint", **kwargs: Any) -> Any:
         """TensorFlow asks for them when it saves; nothing else does."""
         if save_type == "savedmodel":
-            raise ValueError(
-                f"The layer {self.name!r} calls Python, which a SavedModel cannot hold. "
-                "Call headwise.keras.swap_back(model) before model.export."
-            )
+            self._refuse_export()
         return super()._trackable_children(save_type, **kwargs)
+
+    def _refuse_export(self) -> NoReturn:
+        raise ValueError(
+            f"The layer {self.name!r} calls Headwise, which an exported model cannot hold. "
+            "Call headwise.keras.swap_back(model) before model.export."
+        )
 
     def _left_to_keras(self, scores: bool) -> bool:
         """Whether Keras's call() is to run, which comes back to _compute_attention()."""
@@ -111,7 +116,8 @@ class _Attention:
             raise ValueError(f"`query`, `value` and `key` must have as many axes as each other. Received: {received}")
         for axis in range(len(query.shape) - 1):
             names = ("value", "key") if axis in self._axes else ("query", "value", "key")
-            if len({shapes[name][axis] for name in names} - {None}) > 1:
+            sizes = {shapes[name][axis] for name in names}
+            if len([size for size in sizes if isinstance(size, int)]) > 1:
                 listed = " and ".join(f"`{name}`" for name in names)
                 raise ValueError(f"{listed} must be equal along axis {axis}. Received: {received}")
 

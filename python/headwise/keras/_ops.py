@@ -41,6 +41,15 @@ class AttentionOptions:
     weights: bool = False  # returned too
 
 
+def in_export() -> bool:
+    """Whether this call is traced for a file of another program's, which could not call us.
+
+    >>> in_export()
+    False
+    """
+    return _backend.in_export()
+
+
 def computes(dtype: str) -> bool:
     """Whether layers that compute in this dtype are Headwise's.
 

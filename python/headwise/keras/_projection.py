@@ -27,7 +27,7 @@ def take_over(dense: EinsumDense) -> None:
     >>> tuple(dense(numpy.ones((1, 5, 4), "float32")).shape)
     (1, 5, 2, 3)
     """
-    dense.call = functools.partial(_project, dense)
+    dense.call = functools.partial(_project, dense, _contracted_axes(dense.equation))
     dense.rematerialized_call = functools.partial(_rematerialized, dense)
     dense.supports_masking = True  # the attention layer looks after masks; no warning that one is lost here
 
@@ -51,10 +51,10 @@ def _rematerialized(dense: EinsumDense, call: Any, *args: Any, **kwargs: Any) ->
     return EinsumDense.rematerialized_call(dense, functools.partial(call), *args, **kwargs)
 
 
-def _project(dense: EinsumDense, inputs: Any, training: bool | None = None) -> Any:
+def _project(dense: EinsumDense, axes: int, inputs: Any, training: bool | None = None) -> Any:
     if not _ops.computes(dense.compute_dtype):
         return EinsumDense.call(dense, inputs, training=training)
-    kernel, axes = dense.kernel, _contracted_axes(dense.equation)
+    kernel = dense.kernel
     contracted, made = tuple(kernel.shape[:axes]), tuple(kernel.shape[axes:])
     _check_features(dense.name, inputs.shape, contracted)
     rows = ops.shape(inputs)[:-axes]
@@ -71,7 +71,6 @@ def _project(dense: EinsumDense, inputs: Any, training: bool | None = None) -> A
     return dense.activation(y)
 
 
-@functools.cache
 def _contracted_axes(equation: str) -> int:
     inputs, kernel = equation.split("->")[0].split(",")
     return sum(letter in kernel for letter in inputs)

@@ -13,6 +13,8 @@ from headwise.torch._calls import context
 
 SUPPORTS_JIT = True
 
+in_export = torch.onnx.is_in_onnx_export
+
 
 def linear(x: Tensor, kernel: Tensor, bias: Tensor | None) -> Tensor:
     return _operators.linear(x, kernel.t(), bias)

@@ -46,6 +46,34 @@ def _rows(text: str) -> list[Row]:
     return rows
 
 
+def _rounds(text: str) -> int:
+    if not text.isdecimal() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"expected a number from 1 on, got {text!r}")
+    return int(text)
+
+
+def _file(text: str) -> pathlib.Path:
+    """One that can be written: better to know before hours of measuring."""
+    path = pathlib.Path(text)
+    new = not path.exists()
+    if new and not path.parent.is_dir():
+        raise argparse.ArgumentTypeError(f"expected a file in a folder that exists, got {text!r}")
+    if path.is_dir() or not os.access(path.parent if new else path, os.W_OK):
+        raise argparse.ArgumentTypeError(f"expected a file that can be written, got {text!r}")
+    return path
+
+
+def _write(path: pathlib.Path | None, text: str) -> bool:
+    """Whether it went well, so that one file that fails does not take the others with it."""
+    try:
+        if path is not None:
+            path.write_text(text, encoding="utf-8")
+    except OSError as error:
+        print(f"cannot write {path}: {error.strerror}", file=sys.stderr)
+        return False
+    return True
+
+
 def parser() -> argparse.ArgumentParser:
     result = argparse.ArgumentParser(prog="python -m headwise.peers", description=description,
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -55,10 +83,10 @@ def parser() -> argparse.ArgumentParser:
     result.add_argument("--frameworks", type=_frameworks, default=list(FRAMEWORKS),
                         help="some of " + ", ".join(FRAMEWORKS))
     result.add_argument("--quick", action="store_true", help="few and short rounds: a look")
-    result.add_argument("--rounds", type=int, help=f"at most this many ({Effort().rounds})")
-    result.add_argument("--json", type=pathlib.Path, metavar="FILE", help="write everything that was measured")
-    result.add_argument("--svg", type=pathlib.Path, metavar="FILE", help="write the picture")
-    result.add_argument("--markdown", type=pathlib.Path, metavar="FILE", help="write the text that is printed")
+    result.add_argument("--rounds", type=_rounds, help=f"at most this many ({Effort().rounds})")
+    result.add_argument("--json", type=_file, metavar="FILE", help="write everything that was measured")
+    result.add_argument("--svg", type=_file, metavar="FILE", help="write the picture")
+    result.add_argument("--markdown", type=_file, metavar="FILE", help="write the text that is printed")
     result.add_argument("--list", action="store_true", help="show the rows and leave")
     return result
 
@@ -80,14 +108,12 @@ def main(arguments: list[str] | None = None) -> int:
     summaries = summarise(measurements)
     text = report.text(measurements, summaries, options.frameworks, not_there)
     print(text)
-    if options.markdown:
-        options.markdown.write_text(text + "\n", encoding="utf-8")
-    if options.json:
-        document = report.json_text(measurements, summaries, options.frameworks, not_there)
-        options.json.write_text(document, encoding="utf-8")
-    if options.svg:
-        options.svg.write_text(chart.chart(summaries, report.machine_line(measurements)), encoding="utf-8")
-    return 0
+    written = [
+        _write(options.json, report.json_text(measurements, summaries, options.frameworks, not_there)),
+        _write(options.markdown, text + "\n"),
+        _write(options.svg, chart.chart(summaries, report.machine_line(measurements))),
+    ]
+    return 0 if all(written) else 1
 
 
 if __name__ == "__main__":

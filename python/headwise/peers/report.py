@@ -11,7 +11,8 @@ import headwise
 from headwise.peers.frameworks import load, versions
 from headwise.peers.measure import Measurement
 from headwise.peers.summary import Summary, quantile
-from headwise.peers.table import differences, reasons, tables, verdict
+from headwise.peers.table import differences, reasons, tables
+from headwise.peers.verdict import as_json, verdict
 
 
 def cpu_name() -> str:
@@ -47,7 +48,8 @@ def text(measurements: Sequence[Measurement], summaries: Sequence[Summary], fram
     """All of it, in Markdown."""
     parts = [machine_line(measurements) + ".",
              "Headwise: median time and share of the FMA peak. Others: their time over Headwise's, median and "
-             "quartiles of the rounds; the fastest of them in bold. `~`: disturbed in every round.",
+             "quartiles of the rounds; the fastest of them in bold. `=`: level with Headwise, the quartiles include 1. "
+             "`~`: disturbed in every round.",
              tables(summaries), verdict(summaries), "Frameworks and their settings:\n\n" +
              framework_lines(frameworks, missing)]
     if told := differences(summaries):
@@ -70,5 +72,5 @@ def json_text(measurements: Sequence[Measurement], summaries: Sequence[Summary],
                         "samples": samples})
     installed = {key: versions(load(key))[0] for key in frameworks}
     document = {"cpu": cpu_name(), "target": headwise.default_target(), "headwise": headwise.__version__,
-                "packages": installed, "not_measured": missing, "results": results}
+                "packages": installed, "not_measured": missing, "standings": as_json(summaries), "results": results}
     return json.dumps(document, indent=1) + "\n"

@@ -12,6 +12,7 @@ from headwise.peers.timing import Sample
 
 CALM = 0.93  # somebody on the same core leaves 0.6 or 0.7 of the first cache's speed
 WAITED = 0.05  # beyond what the framework's own threads always wait for one another
+MOST_WAITED = 0.25  # in all: who never waits less has been disturbed all the time, or waits for itself
 STRAY = 0.02
 
 
@@ -63,6 +64,11 @@ class Summary:
     disturbed: bool = False  # in all rounds
     rounds: int = 0  # that counted
 
+    @property
+    def level(self) -> bool:
+        """With Headwise: its quartiles include 1."""
+        return self.ratio is not None and self.ratio.low <= 1.0 <= self.ratio.high
+
 
 class Quiet:
     """Which samples nobody disturbed; the calmest tenth of all samples says what calm is."""
@@ -81,7 +87,7 @@ class Quiet:
         if not m.samples:
             return {}, False
         calm = CALM * self._calmest[m.threads]
-        waited = WAITED + self._usual[m.framework, m.threads]
+        waited = min(WAITED + self._usual[m.framework, m.threads], MOST_WAITED)
         quiet = {n: s for n, s in m.samples.items() if s.calm >= calm and s.waited <= waited and s.stray <= STRAY}
         return (quiet, False) if quiet else (dict(m.samples), True)
 

@@ -44,14 +44,18 @@ def _headwise_cell(s: Summary) -> str:
 def _peer_cell(s: Summary, best: bool) -> str:
     if s.ratio is None:
         return "–"
-    text = ("~" if s.disturbed else "") + short_ratio(s.ratio)
+    text = ("~" if s.disturbed else "") + ("=" if s.level else "") + short_ratio(s.ratio)
     return f"**{text}**" if best else text
 
 
-def fastest_peer(summaries: Sequence[Summary]) -> Summary | None:
+def peers_of(row: Sequence[Summary]) -> list[Summary]:
+    """Those with a ratio, of one row and thread count."""
+    return [s for s in row if s.framework != REFERENCE and s.ratio is not None]
+
+
+def fastest_peer(row: Sequence[Summary]) -> Summary | None:
     """Of one row and thread count."""
-    peers = [s for s in summaries if s.framework != REFERENCE and s.ratio is not None]
-    return min(peers, key=lambda s: s.ratio.median, default=None)
+    return min(peers_of(row), key=lambda s: s.ratio.median, default=None)
 
 
 def _width(text: str) -> int:
@@ -95,17 +99,6 @@ def _cells(row: dict[str, Summary], keys: list[str]) -> list[str]:
     cells = [any_summary.row.label, any_summary.row.shape]
     cells.append(_headwise_cell(row[REFERENCE]) if REFERENCE in row else "–")
     return cells + [_peer_cell(row[key], row[key] is best) if key in row else "–" for key in keys]
-
-
-def verdict(summaries: Sequence[Summary]) -> str:
-    """In how many rows Headwise is first, and in which not."""
-    rows = by_row(summaries)
-    compared = {place: peer for place, row in rows.items() if (peer := fastest_peer(list(row.values())))}
-    behind = [f"- {peer.row.id}, {threads} thread{'s' if threads > 1 else ''}: {load(peer.framework).name} takes "
-              f"{short_ratio(peer.ratio)} of Headwise's time ({peer.way})"
-              for (threads, _), peer in compared.items() if peer.ratio.median < 1.0]
-    first = f"Headwise is first in {len(compared) - len(behind)} of {len(compared)} rows."
-    return "\n".join([first, *(["Not in:", *behind] if behind else [])])
 
 
 def reasons(summaries: Sequence[Summary]) -> str:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import pathlib
 import re
 import subprocess
 import sys
@@ -85,10 +87,22 @@ CHECKS: dict[str, Callable[[str], None]] = {
 }
 
 
-@pytest.mark.parametrize("example", EXAMPLES, ids=lambda path: path.stem)
-def test_example(example, tmp_path, report):
-    done = subprocess.run([sys.executable, example], cwd=tmp_path, capture_output=True, text=True, check=False,
-                          timeout=300)
+def run(example: pathlib.Path, folder: pathlib.Path, **environment: str) -> str:
+    """Checked; → its last line."""
+    done = subprocess.run([sys.executable, example], cwd=folder, capture_output=True, text=True, check=False,
+                          timeout=300, env=os.environ | environment)
     assert done.returncode == 0, done.stdout + done.stderr
     CHECKS[example.stem](done.stdout)
-    report(f"{example.name}: {done.stdout.rstrip().splitlines()[-1].strip()}")
+    return done.stdout.rstrip().splitlines()[-1].strip()
+
+
+@pytest.mark.parametrize("example", EXAMPLES, ids=lambda path: path.stem)
+def test_example(example, tmp_path, report):
+    report(f"{example.name}: {run(example, tmp_path)}")
+
+
+# Without being told, one of them takes torch and the other JAX.
+@pytest.mark.parametrize("stem", ["keras_examples", "train_keras"])
+def test_example_on_another_backend(stem, tmp_path, report):
+    last = run(ROOT / f"examples/python/{stem}.py", tmp_path, KERAS_BACKEND="tensorflow")
+    report(f"{stem}.py on TensorFlow: {last}")

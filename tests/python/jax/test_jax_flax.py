@@ -245,6 +245,28 @@ def test_losses_on_the_weights_have_gradients(normal):
     assert_close(ours, theirs)
 
 
+def test_the_x64_mode_changes_no_bit_of_the_modules(normal):
+    given, mask = arguments(normal, "masked")
+    linen, nnx = hj.linen.MultiHeadDotProductAttention(HEADS), nnx_layers()[0]
+    variables = linen.init(jax.random.key(0), *given)
+
+    def linen_loss(variables):
+        made, sown = linen.apply(variables, *given, mask=mask, sow_weights=True, mutable=["intermediates"])
+        return (made**2).sum() + (sown["intermediates"]["attention_weights"][0] ** 2).sum()
+
+    def nnx_loss(layer):
+        made = layer(*given, mask=mask, sow_weights=True)
+        sown = flax.nnx.pop(layer, flax.nnx.Intermediate)
+        return (made**2).sum() + (sown["attention_weights"].get_value()[0] ** 2).sum()
+
+    def slopes():
+        return jax.grad(linen_loss)(variables), flax.nnx.to_pure_dict(flax.nnx.grad(nnx_loss)(nnx))
+
+    expected = slopes()
+    with jax.enable_x64(True):
+        assert_same_bits(slopes(), expected)
+
+
 def test_dropout_is_seeded_by_flaxs_keys(normal):
     query, key, value = (normal(B, length, HEADS, 8) for length in (64, 64, 64))
     rng = jax.random.key(7)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import inspect
 import itertools
 
@@ -119,6 +120,18 @@ def test_lengths_out_of_range_mean_all_or_nothing(normal):
     ours = hj.dot_product_attention(query, key, value, key_value_seq_lengths=lengths)
     assert_same_bits(ours[0], hj.dot_product_attention(query[0], key[0], value[0]))
     assert (np.asarray(ours[1]) == 0).all()
+    for many in (np.asarray([2**33, 2**32 + 1]), [2**33, 2**40], np.asarray([2**31, 2**32 - 1], np.uint32),
+                 np.asarray([127, 127], np.int8)):
+        ours = hj.dot_product_attention(query, key, value, key_value_seq_lengths=many)
+        assert_same_bits(ours, hj.dot_product_attention(query, key, value))
+
+
+def test_a_window_wider_than_any_number_is_everything(normal):
+    query = normal(B, T, N, H)
+    assert_same_bits(hj.dot_product_attention(query, query, query, local_window_size=2**70),
+                     hj.dot_product_attention(query, query, query))
+    assert_same_bits(hj.dot_product_attention(query, query, query, local_window_size=(2**70, 0)),
+                     hj.dot_product_attention(query, query, query, is_causal=True))
 
 
 def test_nothing_masked_leaks(normal):
@@ -144,6 +157,26 @@ def test_a_traced_scale(normal):
     ours = jax.value_and_grad(lambda scale: run(hj.dot_product_attention, scale))(0.3)
     theirs = jax.value_and_grad(lambda scale: run(jax.nn.dot_product_attention, scale))(0.3)
     assert_close(ours, theirs)
+
+
+def test_a_static_scale_has_the_bits_of_numpy_and_a_traced_one_those_of_a_scaled_query(normal):
+    arrays = normal(B, T, N, H), normal(B, S, N, H), normal(B, S, N, H)
+    expected = jnp.asarray(headwise.attention(*arrays, scale=0.3).output)
+    static = jax.jit(hj.dot_product_attention, static_argnames="scale")
+    assert_same_bits(static(*arrays, scale=0.3), expected)
+    assert_same_bits(jax.jit(functools.partial(hj.dot_product_attention, scale=0.3))(*arrays), expected)
+    traced = jax.jit(hj.dot_product_attention)(*arrays, scale=0.3)
+    assert_same_bits(traced, hj.dot_product_attention(arrays[0] * np.float32(0.3), *arrays[1:], scale=1.0))
+    assert_close(traced, expected)
+
+
+def test_a_traced_scale_of_short_floats_is_multiplied_in_float32(normal):
+    arrays = [jnp.asarray(4 * normal(B, 64, N, H), jnp.bfloat16) for _ in range(3)]
+    wide = [array.astype(jnp.float32) for array in arrays]
+    traced = jax.jit(hj.dot_product_attention)
+    made = traced(*arrays, scale=0.3)
+    assert made.dtype == jnp.bfloat16
+    assert_same_bits(made, traced(*wide, scale=0.3).astype(jnp.bfloat16))
 
 
 @pytest.mark.parametrize("dtype", [jnp.bfloat16, jnp.float16])
@@ -211,7 +244,16 @@ BAD = [
     (ValueError, "local_window_size: expected counts ≥ 0: .* got \\(1, 2, 3\\)", {"local_window_size": (1, 2, 3)}),
     (ValueError, "scale: expected a finite number, got nan", {"scale": np.nan}),
     (ValueError, "scale: expected a finite number, got 'a'", {"scale": "a"}),
+    (ValueError, r"scale: expected a finite number, got 1e\+300, in float32 inf", {"scale": 1e300}),
+    (ValueError, "scale: expected a finite number, got 1000", {"scale": 10**400}),
+    (TypeError, "query: expected an array, got None", {"query": None}),
 ]
+
+
+def test_a_traced_scale_is_one_number():
+    for scale in (jnp.ones(H), jnp.ones(1), jnp.complex64(1)):
+        with pytest.raises(ValueError, match=r"\[dot_product_attention\] scale: expected one real number, got "):
+            jax.jit(hj.dot_product_attention)(X, X, X, scale=scale)
 
 
 @pytest.mark.parametrize("error, message, wrong", BAD, ids=[bad[1][:40] for bad in BAD])

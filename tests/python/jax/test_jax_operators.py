@@ -103,6 +103,27 @@ def test_gradients_through_the_weights(normal, also_output):
     assert_close(made, expected)
 
 
+def test_the_x64_mode_changes_nothing(normal):
+    """Gradients through output and weights, of a bias and of a traced scale."""
+    given, seed = (*inputs(normal), normal(1, N, T, S), np.float32(0.3)), 2**40 + 3
+
+    def total(query, key, value, bias, scale):
+        output, weights = hj.attention(query, key, value, bias=bias, scale=scale, mask=KEEP, key_lengths=[3, 7],
+                                       dropout_rate=0.3, dropout_seed=seed, return_weights=True)
+        return (output**2).sum() + (weights**2).sum()
+
+    def slopes():
+        return [jax.grad(total, (0, 1, 2, 3, 4))(*given), jax.jit(jax.grad(total, (0, 1, 2, 3, 4)))(*given)]
+
+    expected = slopes()
+    with jax.enable_x64(True):
+        made = slopes()
+        of_a_number = jax.grad(total, 4)(*given[:4], 0.3)  # a Python number is a float64 there
+    assert all(gradient.dtype == jnp.float32 for gradient in jax.tree.leaves(made))
+    assert_same_bits(made, expected)
+    assert_close(np.float32(of_a_number), expected[0][4])
+
+
 def test_dropout_is_not_in_the_weights_gradients(normal):
     arrays, weighted_by = inputs(normal), normal(B, N, T, S)
 
@@ -243,6 +264,10 @@ def test_dropout_is_the_librarys_own(normal):
         hj.attention(*arrays, dropout_rate=0.3)
     with pytest.raises(ValueError, match="dropout_rate: expected at least 0 and less than 1, got 1"):
         hj.attention(*arrays, dropout_rate=1.0, dropout_seed=seed)
+    with pytest.raises(ValueError, match="dropout_rate: expected at least 0 and less than 1, got 0.9999999999"):
+        hj.attention(*arrays, dropout_rate=0.9999999999, dropout_seed=seed)
+    with pytest.raises(ValueError, match=r"\[attention\] dropout_rate: expected a finite number, got 'a'"):
+        hj.attention(*arrays, dropout_rate="a", dropout_seed=seed)
 
 
 # ---- transformations -----------------------------------------------------------------------------
@@ -345,14 +370,19 @@ def test_many_threads_at_once(normal):
 
 
 def test_the_number_of_threads_must_be_one_that_can_be():
-    for threads in (0, -1, 4096):
-        with pytest.raises(ValueError, match="threads"):
-            hj.set_threads(threads)
-    with pytest.raises(TypeError, match=r"\[set_threads\] threads: expected 1 … 1024, or None, got 1.5"):
-        hj.set_threads(1.5)
+    for error, wrong in ((ValueError, (0, -1, 4096, 2**40)), (TypeError, (1.5, True))):
+        for threads in wrong:
+            with pytest.raises(error, match=rf"\[set_threads\] threads: expected 1 … 1024, or None, got {threads}"):
+                hj.set_threads(threads)
 
 
 def test_processes_that_were_forked_or_spawned():
     script = pathlib.Path(__file__).with_name("jax_processes.py")
+    made = subprocess.run([sys.executable, script], capture_output=True, text=True, timeout=300)
+    assert made.stdout == "done\n", made.stderr
+
+
+def test_shards():
+    script = pathlib.Path(__file__).with_name("jax_shards.py")
     made = subprocess.run([sys.executable, script], capture_output=True, text=True, timeout=300)
     assert made.stdout == "done\n", made.stderr

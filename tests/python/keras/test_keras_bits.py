@@ -5,13 +5,15 @@ Every backend is compared with numpy, so all of them have each other's bits.
 
 from __future__ import annotations
 
+import os
+
 import headwise as hw
 import headwise.keras
 import keras
 import numpy as np
 import pytest
 from formulas import same_bits
-from keras_support import numpy_of, random_weights
+from keras_support import BACKEND, numpy_of, random_weights
 
 B, T, D = 8, 19, 24
 GENERATOR = np.random.default_rng(7)
@@ -79,15 +81,28 @@ def test_compiled_is_eager_bit_for_bit(kind):
         assert same_bits(model.predict(X, batch_size=batch, verbose=0), eager)
 
 
+def set_threads(threads: int | None) -> None:
+    """Of the calls that the backend makes; None: as many as there are CPUs."""
+    if BACKEND == "jax":
+        headwise.jax.set_threads(threads)
+    elif BACKEND == "torch":
+        import torch
+
+        torch.set_num_threads(threads or len(os.sched_getaffinity(0)))
+    else:
+        hw.set_default_context(None if threads is None else hw.Context(threads=threads))
+
+
 def test_threads_change_no_bit():
-    layer, _ = both("gate")
-    expected = numpy_of(layer(X, X))
-    hw.set_default_context(hw.Context(threads=1))
+    layer, plain = both("gate")
+    long = np.concatenate([X] * 8, axis=1)  # enough work that it is shared
+    expected = plain.forward(long, context=hw.Context(threads=1)).output
     try:
-        one = numpy_of(layer(X, X))
+        for threads in (1, 2, 3):
+            set_threads(threads)
+            assert same_bits(numpy_of(layer(long, long)), expected)
     finally:
-        hw.set_default_context(None)
-    assert same_bits(one, expected)
+        set_threads(None)
 
 
 def test_high_rank_inputs_are_sequences():

@@ -97,12 +97,26 @@ def test_swap_refuses_what_is_no_layer(wrong):
             exchange(wrong)
 
 
+REFUSED = "'mine' calls Headwise.* Call headwise.keras.swap_back"
+
+
+@pytest.mark.skipif(BACKEND != "torch", reason="elsewhere other packages make ONNX files")
+def test_onnx_is_refused_until_swapped_back(tmp_path):
+    x = keras.Input((None, 8))
+    model = keras.Model(x, headwise.keras.MultiHeadAttention(2, 4, name="mine")(x, x, use_causal_mask=True))
+    model(np.ones((2, 6, 8), "float32"))  # Keras wants to have seen an input
+    with pytest.raises(ValueError, match=REFUSED):
+        model.export(tmp_path / "ours.onnx", format="onnx", verbose=False)
+    assert not (tmp_path / "ours.onnx").exists()
+    headwise.keras.swap_back(model).export(tmp_path / "theirs.onnx", format="onnx", verbose=False)
+    assert (tmp_path / "theirs.onnx").exists()
+
+
 @pytest.mark.skipif(BACKEND == "torch", reason="a SavedModel of torch is made by other packages")
 def test_a_saved_model_is_refused_until_swapped_back(tmp_path):
     x = keras.Input((6, 8))
     model = keras.Model(x, headwise.keras.MultiHeadAttention(2, 4, name="mine")(x, x))
-    ours = "'mine' calls Python.* Call headwise.keras.swap_back"
-    with pytest.raises(ValueError, match=ours if BACKEND == "tensorflow" else "headwise_linear"):
+    with pytest.raises(ValueError, match=REFUSED):
         model.export(tmp_path / "ours", verbose=False)
     assert not (tmp_path / "ours" / "saved_model.pb").exists()
     headwise.keras.swap_back(model).export(tmp_path / "theirs", verbose=False)
@@ -121,6 +135,18 @@ assert type(model.get_layer("mine")) is keras.layers.MultiHeadAttention
 assert "headwise" not in sys.modules
 """
     subprocess.run([sys.executable, "-c", program], check=True, timeout=120)
+
+
+@pytest.mark.parametrize("module", [keras.layers, headwise.keras], ids=["Keras", "ours"])
+def test_a_loaded_model_begins_with_its_seed(module, tmp_path):
+    """Keras's own too: docs/keras.md says so."""
+    x = keras.Input((6, 8))
+    model = keras.Model(x, module.MultiHeadAttention(2, 4, name="mine", **SEED)(x, x))
+    first, second = (numpy_of(model(np.ones((1, 6, 8), "float32"), training=True)) for _ in range(2))
+    model.save(tmp_path / "model.keras")
+    loaded = keras.saving.load_model(tmp_path / "model.keras")
+    again = numpy_of(loaded(np.ones((1, 6, 8), "float32"), training=True))
+    assert same_bits(again, first) and not same_bits(again, second)
 
 
 def test_models_are_cloned():

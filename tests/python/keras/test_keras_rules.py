@@ -186,7 +186,7 @@ SECOND = {"tensorflow": _second_by_tensorflow, "torch": _second_by_torch, "jax":
 
 
 @pytest.mark.skipif(BACKEND != "torch", reason="torch.compile is torch's alone")
-def test_torch_compiles_the_layer():
+def test_torch_compiles_the_layer(recwarn):
     import torch
 
     _, layer = layers_of(MHA, sliding_window=3)
@@ -201,6 +201,7 @@ def test_torch_compiles_the_layer():
         leaf = x.clone().requires_grad_()
         output = f(leaf)
         gradients.append((output.detach().numpy(), torch.autograd.grad(output.sum(), leaf)[0].numpy()))
+    assert not [str(warning.message) for warning in recwarn if "lru_cache" in str(warning.message)]
     assert all(same_bits(a, b) for a, b in zip(*gradients, strict=True))
 
 

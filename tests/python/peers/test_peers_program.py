@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import doctest
+import errno
 import importlib
 import json
 import os
@@ -19,6 +20,7 @@ from headwise.peers.measure import QUICK, REFERENCE, RowRun, measure, working
 from headwise.peers.rows import find
 from headwise.peers.worker import TOLERANCE
 from headwise.peers.workers import WorkerError, WorkerProcess
+from peers_cases import measurement
 
 
 def test_all_frameworks(tmp_path):
@@ -100,11 +102,35 @@ def test_examples(name):
     (["--threads", "two"], "expected numbers like 1,2, got 'two'"),
     (["--threads", "4096"], "the CPUs there are, got '4096'"),
     (["--frameworks", "torch,caffe"], "expected some of headwise, torch, .* got 'caffe'"),
+    (["--rounds", "0"], "expected a number from 1 on, got '0'"),
+    (["--rounds", "-3"], "expected a number from 1 on, got '-3'"),
+    (["--json", "/no/such/folder/peers.json"], "expected a file in a folder that exists, got '/no/such"),
+    (["--svg", "/"], "expected a file that can be written, got '/'"),
 ])
 def test_wrong_arguments(arguments, message, capsys):
-    with pytest.raises(SystemExit):
+    with pytest.raises(SystemExit) as end:
         main(arguments)
+    assert end.value.code == 2
     assert re.search(message, capsys.readouterr().err)
+
+
+def test_a_file_that_fails_takes_no_other_with_it(tmp_path, capsys, monkeypatch):
+    monkeypatch.setattr("headwise.peers.__main__.measure", lambda *_: ([measurement("headwise", [1.0])], {}))
+    files = {name: tmp_path / name for name in ("json", "markdown", "svg")}
+    arguments = [part for name, path in files.items() for part in (f"--{name}", str(path))]
+    monkeypatch.setattr(type(tmp_path), "write_text", failing_for(files["json"], type(tmp_path).write_text))
+    assert main(["--rows", "^attention-128$", "--frameworks", "headwise", *arguments]) == 1
+    assert capsys.readouterr().err == f"cannot write {files['json']}: No space left on device\n"
+    assert files["markdown"].exists() and files["svg"].read_text(encoding="utf-8").startswith("<svg")
+
+
+def failing_for(full, write):
+    def write_text(path, *arguments, **options):
+        if path == full:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        return write(path, *arguments, **options)
+
+    return write_text
 
 
 def test_list(capsys):

@@ -9,8 +9,10 @@ import pytest
 from headwise.peers import chart, report
 from headwise.peers.frameworks import load
 from headwise.peers.measure import Measurement
+from headwise.peers.rows import find
 from headwise.peers.summary import Spread, summarise
-from headwise.peers.table import tables, verdict
+from headwise.peers.table import tables
+from headwise.peers.verdict import verdict
 from peers_cases import measurement, sample, unable
 
 
@@ -44,6 +46,12 @@ def test_a_framework_s_own_waiting_is_no_disturbance():
     assert summarise([torch])[0].rounds == 2
 
 
+def test_waiting_a_lot_all_the_time_is_a_disturbance():
+    torch = measurement("torch", [2.0])
+    torch.samples = {i: sample(2.0, waited=0.3) for i in range(5)}
+    assert summarise([torch])[0].disturbed
+
+
 def everything() -> list[Measurement]:
     died = measurement("keras-jax", [1.0])
     died.failure = "its process ended (Segmentation fault)"
@@ -65,11 +73,33 @@ def test_table():
     assert len({len(line) for line in text.splitlines()[:3]}) == 1
 
 
+def level() -> list[Measurement]:
+    """Nobody is surely faster: a median below 1 in one row, in the other a slower peer that may be as fast."""
+    first, second = find("tiny-8-256"), find("tiny-32-256")
+    return [measurement("headwise", [1.0] * 5, first), measurement("torch", [0.98, 0.99, 0.99, 1.01, 1.02], first),
+            measurement("headwise", [1.0] * 5, second), measurement("torch", [1.05] * 5, second),
+            measurement("jax", [0.9, 0.99, 1.2, 1.3, 1.4], second)]
+
+
 def test_verdict_names_rows_that_are_behind():
     lines = verdict(summarise(everything())).splitlines()
-    assert lines[0] == "Headwise is first in 1 of 2 rows."
-    assert lines[2] == ("- attention-128, 2 threads: PyTorch takes 0.90 (0.90–0.90) of Headwise's time "
-                        "(torch's way)")
+    assert lines == ["Headwise is first in 1 of 2 rows, level in 0, behind in 1.", "", "Behind:", "",
+                     "- attention-128, 2 threads: PyTorch takes 0.90 (0.90–0.90) of Headwise's time (torch's way)"]
+
+
+def test_rows_within_the_spread_are_level():
+    summaries = summarise(everything() + level())
+    lines = verdict(summaries).splitlines()
+    assert lines[:5] == ["Headwise is first in 1 of 4 rows, level in 2, behind in 1.", "",
+                         "Level, since the quartiles include 1:", "",
+                         "- tiny-8-256, 1 thread: PyTorch takes 0.99 (0.99–1.01) of Headwise's time (torch's way)"]
+    assert "**=0.99 (0.99–1.01)**" in tables(summaries)
+    assert "=1.20 (0.99–1.30)" in tables(summaries)
+    assert "=1.0" not in tables(summarise(everything()))
+    document = json.loads(report.json_text(everything() + level(), summaries, ["headwise"], {}))
+    assert {kind: [row["id"] for row in rows] for kind, rows in document["standings"].items()} == {
+        "first": ["attention-128"], "level": ["tiny-8-256", "tiny-32-256"], "behind": ["attention-128"]}
+    assert document["standings"]["behind"] == [{"id": "attention-128", "threads": 2, "framework": "torch"}]
 
 
 def test_text_tells_what_is_missing():
@@ -104,3 +134,26 @@ def test_picture():
     assert {"1 thread", "2 threads", "S 128", "a & b"} <= set(texts)
     assert texts.count("behind") == 1  # on two threads
     assert texts.count("›") == 1  # JAX is off the scale
+    sizes = [float(element.get("font-size")) for element in root.iter() if element.tag.endswith("text")]
+    assert min(sizes) * 830 / float(root.get("width")) > 10  # pixels, as wide as README shows it
+
+
+def test_picture_has_no_more_of_the_left_than_it_needs():
+    def scale(fastest: float) -> list[str]:
+        ours, torch = measurement("headwise", [1.0]), measurement("torch", [fastest])
+        root = ET.fromstring(chart.chart(summarise([ours, torch]), "footer"))
+        texts = [element.text for element in root.iter() if element.tag.endswith("text")]
+        return [text for text in texts if text == "Headwise" or text.endswith("×")]
+
+    assert scale(2.0) == scale(0.9) == scale(0.68) == ["Headwise", "2×", "4×", "8×", "16×"]
+    assert scale(0.5) == ["0.5×", *scale(2.0)]
+    assert scale(0.01) == ["0.25×", *scale(0.5)]
+
+
+def test_picture_has_colours_for_dark_paper():
+    text = chart.chart(summarise(everything()), "")
+    light, dark = text.split("@media (prefers-color-scheme: dark)")
+    for name in (*chart.COLOURS, *chart.MARKS):
+        assert f".{name}{{fill:" in light and f".{name}{{fill:" in dark.split("</style>")[0]
+    used = {name for element in ET.fromstring(text).iter() for name in element.get("class", "").split()}
+    assert used <= {*chart.COLOURS, *chart.MARKS, "edged"}
