@@ -67,7 +67,7 @@ def test_a_state_dict_of_torch(tmp_path, normal):
 
 
 def test_layers_of_a_dict(normal):
-    tensors = {f"W_{x}.weight": normal(8, 8) for x in "qkvo"} | {"other": np.zeros(3, np.float32)}
+    tensors = {f"W_{x}.weight": normal(8, 8) for x in "qkvo"} | {"other.weight": np.zeros(3, np.float32)}
     found, = hw.find_layers(tensors, hints=hw.LayerHints(num_heads=2))
     assert found.tensors["attention_output/weight"] == "W_o.weight"
     asked = []
