@@ -47,7 +47,7 @@ LayerHints with_sizes(LayerHints hints, const LayerHints& given) {
   hints.num_heads = given.num_heads;
   hints.num_kv_heads = given.num_kv_heads;
   hints.key_dim = given.key_dim;
-  for (TowerHints& tower : hints.towers) tower.hints = with_sizes(std::move(tower.hints), given);
+  for (LayerHints& tower : hints.towers) tower = with_sizes(std::move(tower), given);
   return hints;
 }
 
@@ -119,8 +119,8 @@ std::string title_of(const FoundLayer& layer) {
 }
 
 std::vector<std::string> notes_of(const FoundLayer& layer) {
-  std::vector<std::string> notes;
-  for (const std::string& note : layer.notes) notes.push_back(terminal::printable(note));
+  std::vector<std::string> notes = layer.notes;
+  for (std::string& note : notes) note = terminal::printable(note);
   return notes;
 }
 
@@ -186,6 +186,7 @@ const FoundLayer& LayerSource::choose(const std::string& name) const {
     }
   }
   std::vector<std::string> names;
+  names.reserve(layers_.size());
   for (const FoundLayer& layer : layers_) names.push_back(layer.name);
   const std::string near = nearest(name, names);
   throw UsageError(

@@ -45,8 +45,6 @@ struct NamedShape {
   Shape shape;
 };
 
-struct TowerHints;
-
 // What shapes do not tell: torch, d2l, BERT, Llama and GPT-2 files do not say how many heads there
 // are. One of the first three tells the other two. A layer that says more itself does not need them.
 struct LayerHints {
@@ -68,13 +66,10 @@ struct LayerHints {
   bool causal = false;                        // a causal mask in self-attention
   std::vector<std::string> notes = {};        // of every layer
   std::vector<std::string> place_notes = {};  // of the layer at that place; "" for none
-  // Parts of the model that have hints of their own.
-  std::vector<TowerHints> towers = {};
-};
-// A part of a model: layers with a part of their name that is, or begins with, one of `names`.
-struct TowerHints {
-  std::vector<std::string> names;  // "encoder", "vision*"
-  LayerHints hints;
+  // Towers, parts of the model that have hints of their own: layers with a part of their name that
+  // is, or begins with, one of `names`.
+  std::vector<std::string> names = {};  // of a tower: "encoder", "vision*"
+  std::vector<LayerHints> towers = {};
 };
 // From the text of a Hugging Face config.json; nothing where it says nothing, or says two different
 // things of two parts of a model. Throws ArgumentError if it is no JSON object.

@@ -73,7 +73,7 @@ FoundLayer found_layer(const Group& group, const Metadata& metadata, const Layer
   layer.name = layouts::is_keras_file(*group.dialect) ? layouts::users_name(group.front, metadata)
                                                       : std::string(group.front);
   layer.layout = group.dialect->layout;
-  const LayerHints& own = layouts::own_hints(group.front, hints);
+  const LayerHints& own = *layouts::own_hints(group.front, hints);
   Inferred inferred = configuration(group, metadata, own);
   layer.config = inferred.config;
   layer.missing = std::move(inferred.missing);

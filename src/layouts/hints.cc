@@ -148,7 +148,8 @@ void add_towers(const Json& config, LayerHints& hints) {
   for (const auto& [key, names] : kTowers) {
     const auto own = config.find(key);
     if (own == config.end() || !own->is_object()) continue;
-    hints.towers.push_back({names, hints_of(part_of(config, *own))});
+    hints.towers.push_back(hints_of(part_of(config, *own)));
+    hints.towers.back().names = names;
   }
 }
 
@@ -163,7 +164,8 @@ void add_encoder_and_decoder(const Json& config, LayerHints& hints) {
                                                {"encoder_attention_heads", heads},
                                                {"decoder_attention_heads", heads}}));
     own.causal = std::string(name) == "decoder";
-    hints.towers.push_back({{name}, std::move(own)});
+    own.names = {name};
+    hints.towers.push_back(std::move(own));
   }
 }
 

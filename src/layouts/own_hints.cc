@@ -28,7 +28,7 @@ bool is_part(std::string_view part, std::string_view pattern) {
   return part.starts_with(pattern.substr(0, pattern.size() - 1));
 }
 
-bool is_in(const std::vector<std::string_view>& parts, const TowerHints& tower) {
+bool is_in(const std::vector<std::string_view>& parts, const LayerHints& tower) {
   return std::any_of(parts.begin(), parts.end(), [&](std::string_view part) {
     return std::any_of(tower.names.begin(), tower.names.end(),
                        [&](const std::string& name) { return is_part(part, name); });
@@ -37,21 +37,22 @@ bool is_in(const std::vector<std::string_view>& parts, const TowerHints& tower) 
 
 }  // namespace
 
-const LayerHints& own_hints(std::string_view layer_name, const LayerHints& hints) {
-  if (hints.towers.empty()) return hints;
+const LayerHints* own_hints(std::string_view layer_name, const LayerHints& hints) {
+  if (hints.towers.empty()) return &hints;
   const std::vector<std::string_view> parts = parts_of(layer_name);
-  for (const TowerHints& tower : hints.towers) {
-    if (is_in(parts, tower)) return tower.hints;
+  for (const LayerHints& tower : hints.towers) {
+    if (is_in(parts, tower)) return &tower;
   }
-  return hints;
+  return &hints;
 }
 
 std::optional<std::size_t> place_of(std::string_view layer_name) {
   std::optional<std::size_t> place;
   for (const std::string_view part : parts_of(layer_name)) {
     std::size_t number = 0;
-    const char* end = part.data() + part.size();
-    const auto [stop, error] = std::from_chars(part.data(), end, number);
+    const char* begin = part.data();
+    const char* end = begin + part.size();
+    const auto [stop, error] = std::from_chars(begin, end, number);
     if (error == std::errc() && stop == end) place = number;
   }
   return place;

@@ -9,8 +9,8 @@
 
 namespace headwise::layouts {
 
-// Those of the part of the model that the layer is in; all others have those of the model.
-const LayerHints& own_hints(std::string_view layer_name, const LayerHints& hints);
+// Those of the tower that the layer is in, or of the whole model; never null.
+const LayerHints* own_hints(std::string_view layer_name, const LayerHints& hints);
 
 // "model.layers.3.self_attn" → 3: the last part of the name that is a number.
 std::optional<std::size_t> place_of(std::string_view layer_name);
