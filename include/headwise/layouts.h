@@ -54,10 +54,10 @@ struct LayerHints {
   std::optional<float> scale = {};            // 1/√key_dim
   std::optional<float> softcap = {};          // none
   std::optional<float> qk_norm_epsilon = {};  // 1e-6
-  bool norms_add_one =
-      false;  // as in Gemma: queries and keys are multiplied by 1 + the norm's scale
-  bool scale_by_place =
-      false;            // as in GPT-2, if asked: the scale is divided by 1 + the layer's place
+  // As in Gemma: queries and keys are multiplied by 1 + the norm's scale.
+  bool norms_add_one = false;
+  // As in GPT-2, if asked: the scale is divided by 1 + the layer's place.
+  bool scale_by_place = false;
   bool normed = false;  // queries and keys are, whether there are weights for that or not
   bool heads_differ = false;  // num_heads is open because parts of the model have different ones
   std::string refusal = {};   // why no layer of the model can be read; empty: nothing against it

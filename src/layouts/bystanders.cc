@@ -27,8 +27,8 @@ bool is_one_of(std::string_view word, const std::array<std::string_view, count>&
 }  // namespace
 
 bool is_bystander(std::string_view rest, int rank) {
-  constexpr int kMask =
-      4;  // (1, 1, T, T): the causal mask of GPT-2's kin, under the name of a bias
+  // (1, 1, T, T): the causal mask of GPT-2's kin, under the name of a bias.
+  constexpr int kMask = 4;
   if (rest == "bias" && rank == kMask) return true;
   if (is_one_of(rest.substr(0, rest.find_first_of("./")), kOfTheBlock)) return true;
   while (true) {
