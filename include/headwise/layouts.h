@@ -58,7 +58,7 @@ struct LayerHints {
   bool norms_add_one = false;
   // As in GPT-2, if asked: the scale is divided by 1 + the layer's place.
   bool scale_by_place = false;
-  bool normed = false;  // queries and keys are, whether there are weights for that or not
+  bool normed = false;        // queries and keys are, whether there are weights for that or not
   bool heads_differ = false;  // num_heads is open because parts of the model have different ones
   std::string refusal = {};   // why no layer of the model can be read; empty: nothing against it
   // What the model does outside the weights.
